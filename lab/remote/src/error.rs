@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use cluster::LabError;
 
-/// Name of the tier.
-pub const TIER: &str = "kubeconfig";
+/// What messages call the cluster: somebody's, or one that the run has started.
+pub const TIER: &str = "this cluster";
 
 /// The harness failed.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum Error {
     #[error("there is no {0}")]
     Missing(String),
     /// Impossible in a cluster that is not the lab's own.
-    #[error("the tier kubeconfig cannot {0}")]
+    #[error("this cluster cannot {0}")]
     Unsupported(String),
 }
 

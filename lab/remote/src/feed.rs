@@ -148,5 +148,18 @@ mod tests {
             set["spec"] = json!({ "selector": { "matchLabels": labels }, "template": template });
             wakes(set).await;
         }
+        let mut job = of("batch/v1", "Job");
+        job["spec"] = json!({ "template": template });
+        job["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
+        wakes(job).await;
+        let mut pod = of("v1", "Pod");
+        pod["spec"] = json!({ "containers": containers });
+        wakes(pod).await;
+        let mut service = of("v1", "Service");
+        service["spec"] = json!({ "ports": [{ "port": 80 }] });
+        wakes(service).await;
+        let mut event = of("v1", "Event");
+        event["involvedObject"] = json!({ "kind": "Pod", "name": "one", "namespace": "shop" });
+        wakes(event).await;
     }
 }

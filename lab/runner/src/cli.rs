@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line.
 
+use std::fmt;
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -229,6 +231,16 @@ pub struct RealArgs {
     /// With --real: the pods' network
     #[arg(long, value_enum, requires = "real", default_value_t)]
     pub network: NodeNetwork,
+}
+
+/// As they stand in a command line.
+impl fmt::Display for RealArgs {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = |value: Option<PossibleValue>| value.map(|value| value.get_name().to_owned());
+        let (runtime, network) = (self.runtime.to_possible_value(), self.network.to_possible_value());
+        let (runtime, network) = (value(runtime).unwrap_or_default(), value(network).unwrap_or_default());
+        write!(out, "--real --nodes {} --runtime {runtime} --network {network}", self.nodes)
+    }
 }
 
 /// Which cells of which sweep.

@@ -286,17 +286,31 @@ fn in_order(catalogue: &Catalogue, mut done: Vec<Record>) -> Vec<Record> {
 
 fn show(plan: &Plan, report: &Report, exit: Exit) {
     let dir = plan.report_dir.strip_prefix(&plan.root).unwrap_or(&plan.report_dir).display().to_string();
-    let mut again = format!("--seed {}", plan.seed_text());
-    if let Some(chaos) = plan.args.chaos {
-        again.push_str(&format!(" --chaos {chaos:x}"));
+    print(report, exit, (&dir, &again(plan)));
+}
+
+/// Arguments that a scenario of a run is played again with.
+fn again(plan: &Plan) -> String {
+    let args = &plan.args;
+    let mut words = format!("--seed {}", plan.seed_text());
+    if let Some(chaos) = args.chaos {
+        words.push_str(&format!(" --chaos {chaos:x}"));
     }
-    if let Some(times) = plan.args.stress {
-        again.push_str(&format!(" --stress {times}"));
+    if let Some(times) = args.stress {
+        words.push_str(&format!(" --stress {times}"));
     }
-    if let Some(sut) = &plan.args.sut {
-        again.push_str(&format!(" --sut {}", sut.display()));
+    if let Some(sut) = &args.sut {
+        words.push_str(&format!(" --sut {}", sut.display()));
     }
-    print(report, exit, (&dir, &again));
+    if let Some(kubeconfig) = &args.kubeconfig {
+        words.push_str(&format!(" --kubeconfig {} --image {}", kubeconfig.display(), args.image));
+        let agent = args.agent_image.iter().map(|agent| format!(" --agent-image {agent}"));
+        words.extend(agent);
+    }
+    if args.on.real {
+        words.push_str(&format!(" {}", args.on));
+    }
+    words
 }
 
 /// Prints what a report says. `again` are arguments that a scenario is played again with.

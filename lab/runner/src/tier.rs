@@ -37,7 +37,7 @@ pub const NETNS: &str = kubelet::TIER;
 /// Name of the tier of real parts that a run starts.
 pub const NODE: &str = "node";
 /// Name of the tier of somebody's parts.
-pub const KUBECONFIG: &str = remote::TIER;
+pub const KUBECONFIG: &str = "kubeconfig";
 
 /// Deadline of a pod's start. The plugin's own deadline is well below.
 const POD_START: Duration = Duration::from_secs(60);

@@ -18,7 +18,9 @@ use crate::listen::Endpoint;
 use crate::{app, client, line};
 
 /// Deadline of a connection: below the first retransmission, so that none sends a second packet.
-const DEADLINE: Duration = Duration::from_millis(900);
+const CONNECTION: Duration = Duration::from_millis(900);
+/// Deadline of an answer to a datagram: a proxy may wait for a resolver that is silent, and says so ([`crate::proxy::PATIENCE`]).
+const ANSWER: Duration = Duration::from_millis(1500);
 
 #[derive(Debug, Clone, Args)]
 pub struct SenderOptions {
@@ -99,10 +101,11 @@ pub async fn run(options: SenderOptions) -> io::Result<()> {
             due.tick().await;
             for (&(kind, transport, destination), source_port) in all.iter().zip(&mut ports) {
                 let traffic = traffic(transport, destination, source_port);
+                let deadline = if transport == Transport::Tcp { CONNECTION } else { ANSWER };
                 let tally = Rc::clone(&tally);
                 tokio::task::spawn_local(async move {
                     // One that cannot be sent at all is none: its port is in use.
-                    match client::send(&traffic, DEADLINE).await {
+                    match client::send(&traffic, deadline).await {
                         Ok(answer) => tally.count(kind, &answer),
                         Err(_) => Ok(()),
                     }
