@@ -34,11 +34,10 @@ impl Before {
     /// Makes the node what it was.
     pub(crate) async fn restore(&self, node: &RemoteNode) -> Result<(), LabError> {
         self.restore_configurations(node).await?;
-        let Some(patch) = difference(&object(node).await?, &self.node) else { return Ok(()) };
-        let nodes: Api<Node> = Api::all(node.view.session.client.clone());
-        let name = self.node.name_any();
-        let patched = nodes.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        Ok(patched.map(drop).map_err(Error::api(format!("patch node {name}")))?)
+        match difference(&object(node).await?, &self.node) {
+            Some(difference) => Ok(patch(node, difference).await?),
+            None => Ok(()),
+        }
     }
 
     async fn restore_configurations(&self, node: &RemoteNode) -> Result<(), LabError> {
@@ -68,6 +67,17 @@ async fn configurations(node: &RemoteNode) -> Result<Files, LabError> {
 async fn object(node: &RemoteNode) -> Result<Node, Error> {
     let (nodes, name) = (Api::<Node>::all(node.view.session.client.clone()), &node.name);
     nodes.get(name).await.map_err(Error::api(format!("get node {name}")))
+}
+
+/// Keeps new pods from a node, but those of DaemonSets.
+pub(crate) async fn cordon(node: &RemoteNode) -> Result<(), Error> {
+    patch(node, json!({ "spec": { "unschedulable": true } })).await
+}
+
+async fn patch(node: &RemoteNode, patch: Value) -> Result<(), Error> {
+    let nodes: Api<Node> = Api::all(node.view.session.client.clone());
+    let patched = nodes.patch(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    patched.map(drop).map_err(Error::api(format!("patch node {}", node.name)))
 }
 
 /// Merge patch that gives a node its former labels, taints and cordon; none if it has them.

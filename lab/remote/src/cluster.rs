@@ -13,7 +13,7 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use crate::before::Before;
+use crate::before::{self, Before};
 use crate::error::{Error, TIER};
 use crate::node::RemoteNode;
 use crate::objects::from;
@@ -35,6 +35,8 @@ pub struct RemoteCluster {
     view: View,
     /// As [`Session::nodes`].
     nodes: Vec<RemoteNode>,
+    /// Number of those that the scenario is about: the first. To the others nothing is scheduled but pods of DaemonSets, if it has the cluster to itself.
+    playing: usize,
     used: Mutex<Used>,
     /// The nodes, where a scenario may change them.
     before: Vec<Before>,
@@ -59,7 +61,7 @@ impl RemoteCluster {
     ///
     /// # Errors
     /// A node cannot be looked at.
-    pub async fn begin(session: &Session) -> Result<Self, LabError> {
+    pub async fn begin(session: &Session, playing: usize) -> Result<Self, LabError> {
         let prefix = format!("cnilab-{}-{}", session.options.run, session.number());
         let view = View { session: session.clone(), prefix };
         let node = |name: &String| {
@@ -68,13 +70,16 @@ impl RemoteCluster {
         };
         let nodes: Vec<_> = session.nodes.iter().filter_map(node).collect();
         let mut before = Vec::new();
+        let mut of_scenario = nodes.len();
         if session.options.whole.is_some() {
+            of_scenario = playing;
             before = try_join_all(nodes.iter().map(Before::of)).await?;
+            try_join_all(nodes.iter().skip(playing).map(before::cordon)).await?;
         }
         if let Some(front) = &session.front {
             front.renew();
         }
-        Ok(Self { view, nodes, used: Mutex::default(), before })
+        Ok(Self { view, nodes, playing: of_scenario, used: Mutex::default(), before })
     }
 
     fn session(&self) -> &Session {
@@ -252,7 +257,7 @@ impl Cluster for RemoteCluster {
     }
 
     fn nodes(&self) -> Vec<&dyn Node> {
-        self.nodes.iter().map(|node| node as &dyn Node).collect()
+        self.nodes.iter().take(self.playing).map(|node| node as &dyn Node).collect()
     }
 
     async fn starting(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {

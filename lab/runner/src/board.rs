@@ -67,6 +67,25 @@ impl Show for Board {
     }
 }
 
+/// A line per scenario, where each of them takes its time and nobody looks at a terminal.
+pub struct Lines;
+
+impl Lines {
+    /// True if a run of so many scenarios at a time is better told by lines.
+    #[must_use]
+    pub fn fit(jobs: usize) -> bool {
+        jobs == 1 && !std::io::stdout().is_terminal()
+    }
+}
+
+impl Show for Lines {
+    fn ended(&mut self, record: &Record) {
+        if record.verdict != Verdict::Inapplicable {
+            say(&format!("  {:6.1} s  {}  {}", record.seconds, record.verdict.word(), record.id));
+        }
+    }
+}
+
 impl Group {
     fn new(name: &str, total: usize, multi: &MultiProgress) -> Self {
         let bar = multi.add(ProgressBar::no_length());

@@ -53,10 +53,35 @@ impl Exposure {
     /// # Errors
     /// The pod wants no rules, or none that concern its sender: nothing could be exposed.
     pub fn of(packets: &[Packet], pod: &Pod, every: Duration) -> anyhow::Result<Self> {
+        Self::among(packets, pod, every, |_| true)
+    }
+
+    /// The same of connections to the pod alone.
+    ///
+    /// # Errors
+    /// As [`Exposure::of`].
+    pub fn inbound(packets: &[Packet], pod: &Pod, every: Duration) -> anyhow::Result<Self> {
+        Self::among(packets, pod, every, |attempt| attempt == Attempt::Call)
+    }
+
+    /// The same of what its sender sent alone.
+    ///
+    /// # Errors
+    /// As [`Exposure::of`].
+    pub fn outbound(packets: &[Packet], pod: &Pod, every: Duration) -> anyhow::Result<Self> {
+        Self::among(packets, pod, every, |attempt| attempt != Attempt::Call)
+    }
+
+    fn among(
+        packets: &[Packet],
+        pod: &Pod,
+        every: Duration,
+        counts: impl Fn(Attempt) -> bool,
+    ) -> anyhow::Result<Self> {
         let (mut pods, mut times) = (BTreeSet::new(), Vec::new());
         let mut judged = Vec::new();
         for packet in packets {
-            let Some(attempt) = attempt(packet) else { continue };
+            let Some(attempt) = attempt(packet).filter(|attempt| counts(*attempt)) else { continue };
             let Flow { source, destination, .. } = packet.flow;
             let of = (attempt, source, destination);
             // Source ports mean nothing to rules, so that one verdict holds for all of them.

@@ -13,7 +13,7 @@ use futures::FutureExt as _;
 use futures::stream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::board::{self, Board, Show};
+use crate::board::{self, Board, Lines, Show};
 use crate::catalogue::{self, Catalogue, Depth, Entry};
 use crate::exit::Exit;
 use crate::ledger::Ledger;
@@ -191,6 +191,7 @@ async fn scenarios(
 ) {
     let board: Box<dyn Show> = match &plan.mutants {
         Some(_) => Box::new(Progress::new(catalogue)),
+        None if Lines::fit(plan.jobs) => Box::new(Lines),
         None => Box::new(Board::new(&catalogue.groups())),
     };
     let mut writer = Writer::new(Arc::clone(catalogue), ledger.clone(), board);

@@ -241,7 +241,7 @@ fn with_product(args: RunArgs, mut workspace: Workspace, mutants: Option<Mutants
         real,
         workload,
     })));
-    started::sweep();
+    started::ended();
     exit
 }
 

@@ -152,8 +152,10 @@ impl Sweep {
             if !only.is_empty() && !only.iter().any(|text| title.contains(text.as_str())) {
                 continue;
             }
-            let measured =
-                format!("Given exposure of pod \"cart\" is measured every {} ms", situation.every_ms);
+            let measured = format!(
+                "Given exposure of pod \"cart\" is measured every {} ms, inbound as well",
+                situation.every_ms
+            );
             let begin = situation.node.iter().chain(&policy.given).chain(&situation.given).cloned();
             let pod =
                 ["Given pod \"cart\" of the mesh".to_owned()].into_iter().chain(policy.pod.iter().cloned());

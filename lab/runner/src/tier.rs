@@ -281,7 +281,7 @@ impl Tier {
         }
         match node.differs() {
             None => {
-                let cluster = RemoteCluster::begin(session).await?;
+                let cluster = RemoteCluster::begin(session, wanted).await?;
                 if node.installed == Installed::ByAgent {
                     cluster.expects_agent().await?;
                 }

@@ -70,7 +70,7 @@ pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
     };
     let plan = UpPlan { args, kubeconfig, sut, workload, real, listener: listener.as_raw_fd() };
     let exit = sandbox::run(Task::Up(Box::new(plan)));
-    started::sweep();
+    started::ended();
     exit
 }
 

@@ -134,9 +134,18 @@ fn of<'a>(world: &'a mut LabWorld, name: &str) -> Result<&'a mut Measure, Stop> 
 
 /// What got past until now.
 fn judged(world: &mut LabWorld, name: &str) -> Result<Exposure, Stop> {
+    by(world, name, Exposure::of)
+}
+
+/// The same by one of the ways to judge it.
+fn by(
+    world: &mut LabWorld,
+    name: &str,
+    judge: impl Fn(&[Packet], &Pod, Duration) -> anyhow::Result<Exposure>,
+) -> Result<Exposure, Stop> {
     let pod = world.pod(name)?.clone();
     let measure = of(world, name)?;
-    Exposure::of(&measure.seen, &pod, measure.every).map_err(Stop::harness)
+    judge(&measure.seen, &pod, measure.every).map_err(Stop::harness)
 }
 
 /// The pod, or those that were made of it, as far as they are there to stay.

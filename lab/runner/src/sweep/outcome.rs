@@ -10,7 +10,10 @@ use crate::exposure::Exposure;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
+    /// Of what its senders sent.
     pub exposure: Exposure,
+    /// Of connections to its pods.
+    pub inbound: Exposure,
     /// Packets still got past at the end.
     pub open: bool,
     /// Packets that the senders sent, at least; 0 if none of them was ever started.
@@ -31,7 +34,7 @@ impl Outcome {
     pub fn shows(&self, sight: Sight) -> bool {
         match sight {
             Sight::Exposed => self.exposure.packets > 0,
-            Sight::NotExposed => self.exposure.packets == 0,
+            Sight::NotExposed => self.exposure.packets + self.inbound.packets == 0,
             Sight::Ready => self.ready_ms.is_some(),
             Sight::NotReady => self.ready_ms.is_none(),
             Sight::Replaced => self.replaced > 0,
@@ -108,6 +111,17 @@ pub fn exposure(outcome: &Outcome) -> String {
         (0, ..) => "0".to_owned(),
         (_, _, true) => format!("{packets}{of}, {ms} ms and on"),
         _ => format!("{packets}{of}, {ms} ms"),
+    }
+}
+
+/// Exposure of connections to the pod in words.
+#[must_use]
+pub fn inbound(outcome: &Outcome) -> String {
+    let Exposure { packets, ms, .. } = outcome.inbound;
+    match (packets, outcome.sent) {
+        (0, 0) => "nothing ran".to_owned(),
+        (0, _) => "0".to_owned(),
+        _ => format!("{packets}, {ms} ms"),
     }
 }
 

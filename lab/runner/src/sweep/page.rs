@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::outcome::{Cell, Measured, exposure, ready};
+use super::outcome::{Cell, Measured, exposure, inbound, ready};
 use super::{Claim, Policy, Situation, Sweep};
 
 /// The page, in Markdown. `head` is what a person wrote.
@@ -37,10 +37,13 @@ fn table(page: &mut String, sweep: &Sweep, situation: &Situation, products: &[Me
     page.push_str("| policy | late |");
     for product in products {
         let of = of(product);
-        let _ = write!(page, " {of}exposure | {of}ready after | {of}restarts | {of}what the owner sees |");
+        let _ = write!(
+            page,
+            " {of}exposure | {of}inbound | {of}ready after | {of}restarts | {of}what the owner sees |"
+        );
     }
     page.push_str("\n|---|---|");
-    page.push_str(&"---|---|---|---|".repeat(products.len()));
+    page.push_str(&"---|---|---|---|---|".repeat(products.len()));
     page.push('\n');
     for policy in &sweep.policies {
         for late in &situation.late {
@@ -56,17 +59,18 @@ fn table(page: &mut String, sweep: &Sweep, situation: &Situation, products: &[Me
 fn cell(cell: Option<&Cell>) -> String {
     match cell.map(|cell| (&cell.outcome, &cell.why)) {
         Some((Some(outcome), _)) => format!(
-            " {} | {} | {} | {} |",
+            " {} | {} | {} | {} | {} |",
             exposure(outcome),
+            inbound(outcome),
             ready(outcome),
             outcome.restarts,
             outcome.sees.join(", ").replace('|', "\\|")
         ),
         Some((None, why)) => {
             let why = why.as_deref().unwrap_or_default().replace('|', "\\|");
-            format!(" – | – | – | {why} |")
+            format!(" – | – | – | – | {why} |")
         }
-        None => " not measured | | | |".to_owned(),
+        None => " not measured | | | | |".to_owned(),
     }
 }
 

@@ -56,7 +56,8 @@ pub fn plan(
             "a cluster of real components needs root: kubelet and runtime make cgroups and mounts of the machine"
         );
     }
-    sweep();
+    // Of clusters whose processes were killed. In the sandbox, `/proc` knows none of the others.
+    sweep(|pid| !PathBuf::from(format!("/proc/{pid}")).exists());
     let (modules, cache) = components::places(workspace)?;
     // What is not built is said before anything is made.
     Programs::find(&Components::read(&modules, &cache)?, chosen(asked.runtime, asked.network), workload)?;
@@ -82,9 +83,12 @@ pub fn plan(
     Ok(Real { nodes, runtime, network, record, modules, cache, agent, logs, cgroup })
 }
 
-/// Removes cgroups of clusters that have ended: this process' own, and those of processes that were killed.
-pub fn sweep() {
-    let is_gone = |pid: u32| pid == std::process::id() || !PathBuf::from(format!("/proc/{pid}")).exists();
+/// Removes the cgroups of this process' cluster, which has ended.
+pub fn ended() {
+    sweep(|pid| pid == std::process::id());
+}
+
+fn sweep(is_gone: impl Fn(u32) -> bool) {
     for (path, error) in cgroups::sweep(Path::new(cgroups::MOUNTS), is_gone) {
         eprintln!("cnilab: {} stays: {error}", path.display());
     }

@@ -12,7 +12,8 @@ use kube::{Api, ResourceExt};
 use tokio::time::Instant;
 
 use super::super::agent::{eventually, throughout};
-use super::{is_of, judged, living, of, redirected, said};
+use super::{by, is_of, living, of, redirected, said};
+use crate::exposure::Exposure;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 use crate::sweep::Outcome;
@@ -38,13 +39,15 @@ async fn told(world: &mut LabWorld, name: String, seconds: u64) -> Step {
     });
     let settled = settled.await.is_ok();
     of(world, &name)?.stop().await?;
-    let exposure = judged(world, &name)?;
+    let exposure = by(world, &name, Exposure::outbound)?;
+    let inbound = by(world, &name, Exposure::inbound)?;
     let pods = living(world, &name).await?;
     let ready: Option<Vec<Timestamp>> = pods.iter().map(|pod| ready_at(pod, since)).collect();
     let ready = ready.and_then(|times| times.into_iter().max());
     let all = events(world, &name).await?;
     let outcome = Outcome {
         exposure,
+        inbound,
         open: exposure.packets > 0 && !settled,
         sent: said(world, &name).await?.iter().map(|(_, said)| said.sent).sum(),
         ready_ms: ready.and_then(|at| u64::try_from(at.duration_since(since).as_millis()).ok()),
