@@ -10,3 +10,16 @@ Feature: The roles go before the DaemonSet does (istio-61718)
     Then there is no pod of the node agent
     And the conflist "10-lab.conflist" is as it was
     And nothing of ours is left on the node
+
+  @mutant:binary-not-kept
+  Scenario: What runs goes on behind its proxy
+    Given the node agent is ready
+    And the node agent follows the node's pods
+    And pod "cart" of the mesh
+    And exposure of pod "cart" is measured, inbound as well
+    And it runs
+    When the DaemonSet is deleted, its rights first
+    Then there is no pod of the node agent
+    And the conflist "10-lab.conflist" is as it was
+    And the plugin's binary is on the node
+    And exposure of pod "cart" was 0

@@ -51,3 +51,26 @@ Feature: What nobody tells of is told by what the API server refuses
     And the node agent's pod is evicted
     Then what is installed was not touched
     And another pod of the node agent is ready within 40 s
+
+  @mutant:binary-not-kept
+  Scenario: What runs goes on behind its proxy when the account alone is deleted
+    Given pod "cart" of the mesh
+    And exposure of pod "cart" is measured, inbound as well
+    And it runs
+    When the node agent's service account is deleted
+    And nobody uses the node agent's token for 10 s
+    And the node agent's pod is evicted
+    Then the conflist "10-lab.conflist" is as it was
+    And the plugin's binary is on the node
+    And exposure of pod "cart" was 0
+
+  @mutant:unauthorized-uninstalls
+  Scenario: What starts while the token has expired is redirected from its first packet
+    When the node agent's token expires
+    And the node agent's pod is evicted
+    Then what is installed was not touched
+    And another pod of the node agent is ready within 40 s
+    Given pod "cart" of the mesh
+    And exposure of pod "cart" is measured, inbound as well
+    And it runs
+    Then exposure of pod "cart" was 0
