@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bodies in Kubernetes' protobuf, as kubectl 1.32 and later sends them where it has a typed client: `auth can-i`, `create token`, `create
-//! namespace` and the like. Only kinds of the table below are read; answers are JSON, which every client takes as well.
+//! namespace` and the like; and Helm for the secrets that it keeps releases in. Only kinds of the table below are read; answers are JSON, which every client takes as well.
 //!
 //! Field numbers are those of `generated.proto` in `k8s.io/api` and `k8s.io/apimachinery`; what is not in the table is left out.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
@@ -21,16 +23,20 @@ enum Shape {
     Texts,
     /// From text to text.
     TextMap,
+    /// From text to bytes, which JSON has in base64.
+    BytesMap,
 }
 
 type Field = (u64, &'static str, Shape);
 
-use Shape::{Flag, Message, Number, Text, TextMap, Texts};
+use Shape::{BytesMap, Flag, Message, Number, Text, TextMap, Texts};
 
 const METADATA: &[Field] = &[
     (1, "name", Text),
     (2, "generateName", Text),
     (3, "namespace", Text),
+    (5, "uid", Text),
+    (6, "resourceVersion", Text),
     (11, "labels", TextMap),
     (12, "annotations", TextMap),
 ];
@@ -60,6 +66,13 @@ fn fields(api_version: &str, kind: &str) -> Option<&'static [Field]> {
         ("policy/v1", "Eviction") => {
             &[(1, "metadata", Message(METADATA)), (2, "deleteOptions", Message(DELETE))]
         }
+        ("v1", "DeleteOptions") => DELETE,
+        ("v1", "Secret") => &[
+            (1, "metadata", Message(METADATA)),
+            (2, "data", BytesMap),
+            (3, "type", Text),
+            (5, "immutable", Flag),
+        ],
         ("v1", "Namespace" | "ServiceAccount") => &[(1, "metadata", Message(METADATA))],
         ("v1", "ConfigMap") => {
             &[(1, "metadata", Message(METADATA)), (2, "data", TextMap), (4, "immutable", Flag)]
@@ -106,17 +119,33 @@ fn message(bytes: &[u8], fields: &[Field]) -> Option<Value> {
                 let list = object.entry(*name).or_insert_with(|| json!([]));
                 list.as_array_mut()?.push(text(bytes)?.into());
             }
-            (TextMap, Content::Bytes(bytes)) => {
-                const ENTRY: &[Field] = &[(1, "key", Text), (2, "value", Text)];
-                let entry = message(bytes, ENTRY)?;
+            (TextMap | BytesMap, Content::Bytes(bytes)) => {
+                let (key, value) = entry(bytes)?;
+                let value = match shape {
+                    BytesMap => STANDARD.encode(value),
+                    _ => text(value)?,
+                };
                 let map = object.entry(*name).or_insert_with(|| json!({}));
-                let value = entry["value"].as_str().unwrap_or_default();
-                map.as_object_mut()?.insert(entry["key"].as_str()?.to_owned(), value.into());
+                map.as_object_mut()?.insert(text(key)?, value.into());
             }
             _ => return None,
         }
     }
     Some(Value::Object(object))
+}
+
+/// Key and value of an entry of a map.
+fn entry(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (mut key, mut value) = (None, &b""[..]);
+    let mut parts = Reader(bytes);
+    while !parts.0.is_empty() {
+        match parts.field()? {
+            (1, Content::Bytes(bytes)) => key = Some(bytes),
+            (2, Content::Bytes(bytes)) => value = bytes,
+            _ => {}
+        }
+    }
+    Some((key?, value))
 }
 
 enum Content<'a> {
@@ -193,6 +222,12 @@ mod tests {
             map,
             json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "x" }, "data": { "a": "b" } })
         );
+        let release =
+            [bytes(2, &[bytes(1, b"release"), bytes(2, b"\xff\0")].concat()), bytes(3, b"helm.sh")].concat();
+        let secret = json(&body("v1", "Secret", &release)).unwrap();
+        let expected =
+            json!({ "apiVersion": "v1", "kind": "Secret", "type": "helm.sh", "data": { "release": "/wA=" } });
+        assert_eq!(secret, expected);
         let spec = [bytes(1, b"api"), vec![4 << 3, 0x90, 0x1c]].concat();
         let token = json(&body("authentication.k8s.io/v1", "TokenRequest", &bytes(2, &spec))).unwrap();
         assert_eq!(token["spec"], json!({ "audiences": ["api"], "expirationSeconds": 3600 }));

@@ -75,9 +75,9 @@ impl NetnsCluster {
         let upstream = Upstream::new(api.anonymous_client(), api.client());
         let front = Proxy::new(upstream).perturbed(options.chaos.clone());
         let wire = wired(&options).await?;
-        let made = (1..)
-            .zip(&options.nodes)
-            .map(|(number, name)| node(&options, name, number, (&api, &front, &token), wire.as_ref()));
+        let made = (1..).zip(&options.nodes).map(|(number, name)| {
+            node(&options, name, number, (&api, &front, token.as_deref()), wire.as_ref())
+        });
         let made: Vec<_> = stream::iter(made).buffered(NODES_AT_ONCE).try_collect().await?;
         let (nodes, served): (Vec<_>, Vec<_>) = made.into_iter().unzip();
         let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
@@ -195,7 +195,7 @@ async fn node(
     options: &ClusterOptions,
     name: &str,
     number: u8,
-    (api, front, token): (&ApiServer, &Proxy, &str),
+    (api, front, token): (&ApiServer, &Proxy, Option<&str>),
     wire: Option<&Wire>,
 ) -> Result<(NetnsNode, Vec<ServerHandle>), Error> {
     let node = NetnsNode::create(options, name, number, api).await?;
@@ -209,7 +209,7 @@ async fn node(
         let handle = front.serve(listener, Some(api.tls()));
         served.push(handle.map_err(|error| Error::Missing(format!("API listener: {error}")))?);
     }
-    if options.installed == Installed::ByLab {
+    if let Some(token) = token {
         let kubeconfig = api.kubeconfig(&format!("https://{API}"), token);
         secret(&node.paths.run_dir.join(KUBECONFIG), &kubeconfig)?;
     }
@@ -261,21 +261,22 @@ async fn wired(options: &ClusterOptions) -> Result<Option<Wire>, Error> {
     Ok(Some(wire))
 }
 
-/// Initial objects of every cluster: namespaces, the plugin's account, and its roles where no chart has them. Returns its token.
-fn seed(api: &ApiServer, installed: Installed) -> Result<String, Error> {
+/// Initial objects of every cluster: namespaces; and where no chart brings them the plugin's account and its rights. Returns its token.
+fn seed(api: &ApiServer, installed: Installed) -> Result<Option<String>, Error> {
     let refused = |error| Error::Missing(format!("initial object: {error}"));
     let none = std::collections::BTreeMap::new();
     for name in ["default", "kube-system", SYSTEM_NAMESPACE] {
         api.create_namespace(name, &none).map_err(refused)?;
     }
+    if installed == Installed::ByAgent {
+        return Ok(None);
+    }
     let metadata = json!({ "name": SERVICE_ACCOUNT, "namespace": SYSTEM_NAMESPACE });
     api.upsert(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata }))
         .map_err(refused)?;
     let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
-    if installed == Installed::ByLab {
-        api.allow(&account, [Grant::new(Verb::Get, "pods")]).map_err(refused)?;
-    }
-    api.token(&account, None, TOKEN_LIFE).map_err(refused)
+    api.allow(&account, [Grant::new(Verb::Get, "pods")]).map_err(refused)?;
+    api.token(&account, None, TOKEN_LIFE).map(Some).map_err(refused)
 }
 
 fn register(api: &ApiServer, node: &NetnsNode) -> Result<(), Error> {

@@ -177,7 +177,17 @@ fn thin(first: &Value, kubeconfig: &Path) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
+    use crate::control::{ADDRESS, PORT};
+
+    #[test]
+    fn multus_asks_the_api_server_itself() {
+        let server = format!("{{name: KUBERNETES_SERVICE_HOST, value: {}}}", IpAddr::from(ADDRESS));
+        let port = format!("{{name: KUBERNETES_SERVICE_PORT, value: \"{PORT}\"}}");
+        assert!(DAEMON.contains(&server) && DAEMON.contains(&port), "{server} {port}");
+    }
 
     #[test]
     fn objects_of_multus_thick_end_with_its_daemon_set() {
