@@ -13,9 +13,6 @@ Feature: A node that the DaemonSet no longer wants is uninstalled (istio-58768; 
     When the DaemonSet's affinity leaves the node out
     Then the conflist "10-lab.conflist" is as it was
     And exposure of pod "cart" was 0
-    When it is deleted
-    And install-cni --purge is run on the node
-    Then nothing of ours is left on the node
 
   @mutant:affinity-ignored
   Scenario: The node loses the label that the DaemonSet asks for
