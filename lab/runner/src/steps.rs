@@ -34,7 +34,7 @@
 //! | [`taint`] | taints of nodes, and who minds them |
 //! | [`truth`] | the truth table |
 //!
-//! [`world`] is what they share: a scenario's state; [`files`] is how they reach the node's.
+//! [`world`] is what they share: a scenario's state; [`files`] is how they reach the node's, [`wait`] how they wait.
 #![expect(clippy::needless_pass_by_value, reason = "a step's parts arrive as values that it owns")]
 
 pub mod agent;
@@ -68,4 +68,5 @@ pub mod runtime;
 pub mod taint;
 pub mod traffic;
 pub mod truth;
+pub mod wait;
 pub mod world;

@@ -15,7 +15,7 @@ pub mod several;
 pub mod uninstall;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cluster::Installed;
 use cluster::hand::Signal;
@@ -30,6 +30,7 @@ use serde_json::{Value, json};
 use crate::binaries::PLUGIN;
 use crate::steps::files::{files, process};
 use crate::steps::readiness::{self, is_ready};
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 use objects::{CONFIG_MAP, CONTAINER, DAEMONSET};
@@ -63,43 +64,6 @@ pub struct AgentPlan {
     pub denials: Vec<denied::Denial>,
     /// Its resource usage at an earlier step.
     pub uses: Option<load::Uses>,
-}
-
-/// Looks until `found` finds something, or the deadline has passed, which the tier's patience stretches: then what it saw last is the reason.
-/// It looks again as soon as the cluster tells that something has happened, and now and then for what nobody tells of.
-pub async fn eventually<T>(
-    world: &mut LabWorld,
-    deadline: Duration,
-    mut found: impl AsyncFnMut(&mut LabWorld) -> Result<T, Stop>,
-) -> Result<T, Stop> {
-    let tier = world.cluster().await?;
-    let (since, deadline) = (Instant::now(), deadline * tier.patience());
-    let mut news = tier.news().await?;
-    loop {
-        match found(world).await {
-            Err(Stop::Wrong(_) | Stop::Harness(_)) if since.elapsed() < deadline => {}
-            ended => return ended,
-        }
-        // Either way it is time to look.
-        let _told = tokio::time::timeout(tier.poll_interval(), news.next()).await;
-    }
-}
-
-/// Looks for as long as `window`, whenever the cluster tells that something has happened: what does not hold once is the reason. The tier's patience
-/// stretches the window, too.
-pub async fn throughout(
-    world: &mut LabWorld,
-    window: Duration,
-    mut holds: impl AsyncFnMut(&mut LabWorld) -> Step,
-) -> Step {
-    let tier = world.cluster().await?;
-    let (since, window) = (Instant::now(), window * tier.patience());
-    let mut news = tier.news().await?;
-    while since.elapsed() < window {
-        holds(world).await?;
-        let _told = tokio::time::timeout(tier.poll_interval(), news.next()).await;
-    }
-    holds(world).await
 }
 
 /// A node with nothing but its own network at first.

@@ -14,7 +14,7 @@ use kube::Api;
 use kube::api::{EvictParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::agent::eventually;
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 

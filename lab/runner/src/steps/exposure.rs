@@ -15,9 +15,9 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use tokio::time::{Instant, timeout_at};
 
-use super::agent::eventually;
 use crate::exposure::{Attempt, COUNTED, DNS, Exposure, NOBODY, Said, any, concerns};
 use crate::pod::{Pod, SENDER, Sender};
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use cluster::{AgentStandIn, Asked, Connecting, Effect, Fault, InitialEvents, Verb};
 use cucumber::{given, then, when};
 
-use crate::steps::agent::{bare, eventually};
+use crate::steps::agent::bare;
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 

@@ -8,8 +8,8 @@ use cluster::{Disturbance, PodName, PodStart};
 use cucumber::{given, then, when};
 
 use crate::binaries::TOOL;
-use crate::steps::agent::eventually;
 use crate::steps::damage::{is_native, wanted_by};
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::stopwatch::Spent;

@@ -10,7 +10,7 @@ use kube::Api;
 use redirect::ruleset::Family;
 use serde_json::json;
 
-use crate::steps::agent::eventually;
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 

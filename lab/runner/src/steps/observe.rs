@@ -11,9 +11,10 @@ use kube::api::ListParams;
 use serde_json::Value;
 
 use super::agent::objects::CONTAINER;
-use super::agent::{agent, bare, eventually};
+use super::agent::{agent, bare};
 use super::files::files;
 use super::taint::named;
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 

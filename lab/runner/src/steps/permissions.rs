@@ -9,9 +9,10 @@ use cucumber::{given, then, when};
 use serde_json::{Value, json};
 
 use super::agent::objects::{CONTAINER, DAEMONSET};
-use super::agent::{agent, bare, eventually};
+use super::agent::{agent, bare};
 use super::files::process;
 use super::taint::{SOON, controller};
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::tier::MESH_NAMESPACE;

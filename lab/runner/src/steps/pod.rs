@@ -9,9 +9,9 @@ use injector::{Config, Programming};
 use protocol::pod::MIRROR_ANNOTATION;
 use serde_json::json;
 
-use super::agent::eventually;
 use crate::binaries::PLUGIN;
 use crate::pod::{Pod, Proxy};
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::stopwatch::Spent;

@@ -14,9 +14,9 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::agent::objects::changes_pods;
-use super::agent::{eventually, throughout};
 use super::files::files;
 use super::observe::{MONITORING, fetch};
+use crate::steps::wait::{eventually, throughout};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 

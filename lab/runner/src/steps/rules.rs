@@ -7,8 +7,8 @@ use cluster::network::Share;
 use cluster::{CniCall, Disturbance, LiveNetwork, LiveRule};
 use cucumber::{given, then, when};
 
-use super::agent::throughout;
 use super::damage::wanted;
+use crate::steps::wait::throughout;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::tier::Tier;

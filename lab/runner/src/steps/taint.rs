@@ -12,8 +12,9 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use super::agent::bare;
 use super::agent::objects::DAEMONSET;
-use super::agent::{bare, eventually};
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 

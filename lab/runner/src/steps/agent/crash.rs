@@ -15,10 +15,11 @@ use kube::Api;
 use serde_json::{Value, json};
 
 use super::objects::{self, CONTAINER, Job};
-use super::{bare, chart, eventually};
+use super::{bare, chart};
 use crate::binaries::MUTANT;
 use crate::binaries::PLUGIN;
 use crate::steps::files::{Files, files, process, wrong};
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 

@@ -13,12 +13,13 @@ use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::objects::{self, DAEMONSET};
-use super::{agents, comes_up, eventually, gone, several};
+use super::{agents, comes_up, gone, several};
 use crate::binaries::PLUGIN;
 use crate::pod::Pod;
 use crate::steps::files::files;
 use crate::steps::readiness::is_ready;
 use crate::steps::traffic::redirected;
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 use crate::tier::MESH_NAMESPACE;

@@ -7,10 +7,11 @@ use cluster::hand::Writing;
 use cucumber::{given, then, when};
 use futures::future::join_all;
 
+use super::agent;
 use super::objects::CONTAINER;
-use super::{agent, eventually};
 use crate::pod::Pod;
 use crate::steps::files::{files, process};
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 use crate::tier::MESH_NAMESPACE;

@@ -9,10 +9,11 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use std::time::Duration;
 
+use super::agents;
 use super::objects::CONFIG_MAP;
-use super::{agents, eventually};
 use crate::binaries::PLUGIN;
 use crate::steps::files::{Files, files};
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 

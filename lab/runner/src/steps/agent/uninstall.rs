@@ -13,10 +13,11 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use super::{chart, eventually, gone};
+use super::{chart, gone};
 use crate::binaries::PLUGIN;
 use crate::pod::Pod;
 use crate::steps::files::Files;
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 use crate::tier::{MESH_NAMESPACE, Tier};

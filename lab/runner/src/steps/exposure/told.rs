@@ -11,9 +11,9 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use tokio::time::Instant;
 
-use super::super::agent::{eventually, throughout};
 use super::{by, is_of, living, of, redirected, said};
 use crate::exposure::Exposure;
+use crate::steps::wait::{eventually, throughout};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 use crate::sweep::Outcome;

@@ -11,7 +11,8 @@ use kube::api::ListParams;
 
 use super::SOON;
 use super::controller::user;
-use crate::steps::agent::{bare, eventually};
+use crate::steps::agent::bare;
+use crate::steps::wait::{eventually, within};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 
@@ -67,8 +68,7 @@ async fn on_its_way(world: &mut LabWorld, node: String) -> Step {
     let user = user();
     let is_patch = |one: &Asked| is_patch(one, &user, &node);
     let arrived = tier.front()?.until_requests(1, &is_patch);
-    let arrived = tokio::time::timeout(SOON * tier.patience(), arrived).await;
-    arrived.map_err(|_| Stop::wrong("no node was patched"))
+    within(&**tier, SOON, arrived, || Stop::wrong("no node was patched")).await
 }
 
 /// Number of a user's successful patches of a node.

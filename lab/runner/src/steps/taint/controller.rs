@@ -10,9 +10,10 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::SOON;
-use crate::steps::agent::{bare, chart, eventually};
+use crate::steps::agent::{bare, chart};
 use crate::steps::observe::MONITORING;
 use crate::steps::readiness::{self, is_ready};
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 

@@ -11,8 +11,8 @@ use kube::Api;
 
 use super::controller::{CONTAINER, start, user};
 use super::{SOON, asked};
-use crate::steps::agent::eventually;
 use crate::steps::files::process;
+use crate::steps::wait::{eventually, within};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
@@ -32,9 +32,7 @@ async fn both_run(world: &mut LabWorld, one: String, other: String, words: Strin
             of_lease && request.pod.as_ref() == Some(&name)
         };
         let tried = tier.front()?.until_requests(TRIES, &asked);
-        tokio::time::timeout(SOON * tier.patience(), tried)
-            .await
-            .map_err(|_| Stop::wrong(format!("{name} does not try to lead")))?;
+        within(&**tier, SOON, tried, || Stop::wrong(format!("{name} does not try to lead"))).await?;
     }
     Ok(())
 }

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How steps wait: for what the cluster tells, and no longer than it may take there.
+
+use std::time::Duration;
+
+use cluster::Cluster;
+use tokio::time::{Instant, timeout};
+
+use crate::steps::world::LabWorld;
+use crate::stop::{Step, Stop};
+
+/// Looks until `found` finds something, or the deadline has passed, which the tier's patience stretches: then what it saw last is the reason.
+/// It looks again as soon as the cluster tells that something has happened, and now and then for what nobody tells of.
+pub async fn eventually<T>(
+    world: &mut LabWorld,
+    deadline: Duration,
+    mut found: impl AsyncFnMut(&mut LabWorld) -> Result<T, Stop>,
+) -> Result<T, Stop> {
+    let tier = world.cluster().await?;
+    until(&**tier, deadline, async || found(world).await).await
+}
+
+/// Looks for as long as `window`, whenever the cluster tells that something has happened: what does not hold once is the reason. The tier's patience
+/// stretches the window, too.
+pub async fn throughout(
+    world: &mut LabWorld,
+    window: Duration,
+    mut holds: impl AsyncFnMut(&mut LabWorld) -> Step,
+) -> Step {
+    let tier = world.cluster().await?;
+    during(&**tier, window, async || holds(world).await).await
+}
+
+/// What comes within a deadline, which the tier's patience stretches; else the reason.
+pub async fn within<T>(
+    tier: &dyn Cluster,
+    deadline: Duration,
+    comes: impl Future<Output = T>,
+    late: impl FnOnce() -> Stop,
+) -> Result<T, Stop> {
+    timeout(deadline * tier.patience(), comes).await.map_err(|_| late())
+}
+
+async fn until<T>(
+    tier: &dyn Cluster,
+    deadline: Duration,
+    mut found: impl AsyncFnMut() -> Result<T, Stop>,
+) -> Result<T, Stop> {
+    let (since, deadline) = (Instant::now(), deadline * tier.patience());
+    let mut news = tier.news().await?;
+    loop {
+        match found().await {
+            Err(Stop::Wrong(_) | Stop::Harness(_)) if since.elapsed() < deadline => {}
+            ended => return ended,
+        }
+        // Either way it is time to look.
+        let _told = timeout(tier.poll_interval(), news.next()).await;
+    }
+}
+
+async fn during(tier: &dyn Cluster, window: Duration, mut holds: impl AsyncFnMut() -> Step) -> Step {
+    let (since, window) = (Instant::now(), window * tier.patience());
+    let mut news = tier.news().await?;
+    while since.elapsed() < window {
+        holds().await?;
+        let _told = timeout(tier.poll_interval(), news.next()).await;
+    }
+    holds().await
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use cluster::{LabError, News, Node, PodName, Workload};
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Twice as slow as the lab's own, and silent: what is looked at every second is all that is known.
+    struct Slow;
+
+    struct Silence;
+
+    #[async_trait]
+    impl News for Silence {
+        async fn next(&mut self) {
+            std::future::pending().await
+        }
+    }
+
+    #[async_trait]
+    impl Cluster for Slow {
+        fn tier(&self) -> &'static str {
+            "slow"
+        }
+
+        fn patience(&self) -> u32 {
+            2
+        }
+
+        fn poll_interval(&self) -> Duration {
+            Duration::from_secs(1)
+        }
+
+        async fn news(&self) -> Result<Box<dyn News>, LabError> {
+            Ok(Box::new(Silence))
+        }
+
+        fn nodes(&self) -> Vec<&dyn Node> {
+            Vec::new()
+        }
+
+        async fn apply(&self, object: Value) -> Result<Value, LabError> {
+            Ok(object)
+        }
+
+        async fn pod(&self, _: &str, _: &str) -> Result<Option<Value>, LabError> {
+            Ok(None)
+        }
+
+        async fn delete_pod(&self, _: &str, _: &str) -> Result<(), LabError> {
+            Ok(())
+        }
+
+        async fn workload(&self, _: &str, _: &str) -> Result<Box<dyn Workload>, LabError> {
+            Err(LabError::Unsupported { tier: "slow", what: "have pods".to_owned() })
+        }
+
+        async fn comes_up(&self, _: &PodName, _: Duration) -> Result<(), LabError> {
+            Ok(())
+        }
+    }
+
+    const FIVE: Duration = Duration::from_secs(5);
+
+    #[tokio::test(start_paused = true)]
+    async fn what_never_comes_is_looked_for_with_the_tiers_patience_and_at_its_interval() {
+        let (began, mut looks) = (Instant::now(), 0);
+        let ended = until(&Slow, FIVE, async || {
+            looks += 1;
+            Err::<(), _>(Stop::wrong("not there"))
+        });
+        assert!(matches!(ended.await, Err(Stop::Wrong(_))));
+        assert_eq!((began.elapsed().as_secs(), looks), (10, 11));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_must_hold_is_looked_at_for_as_long() {
+        let (began, mut looks) = (Instant::now(), 0);
+        let ended = during(&Slow, FIVE, async || {
+            looks += 1;
+            Ok(())
+        });
+        assert!(ended.await.is_ok());
+        assert_eq!((began.elapsed().as_secs(), looks), (10, 11));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_may_be_as_late() {
+        let comes = async |seconds| {
+            let late = || Stop::wrong("late");
+            let event = timeout(Duration::from_secs(seconds), std::future::pending::<()>());
+            within(&Slow, FIVE, event, late).await.is_ok()
+        };
+        assert!(comes(9).await);
+        assert!(!comes(11).await);
+    }
+}
