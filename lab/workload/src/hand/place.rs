@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The network namespaces of a node's pods. A pod's is the one of some process that has the pod's address: every runtime is alike in that.
+//! The network namespaces of a node's pods. A pod's is the one that has the pod's address, of some process or of those that the runtime keeps: with
+//! CRI-O, which has no container for the sandbox, a pod has no process while its only container waits to be started again.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use cluster::hand::Network;
 use nix::ifaddrs::getifaddrs;
@@ -36,11 +38,15 @@ fn enter(network: &Network) -> io::Result<()> {
     }
 }
 
+/// Where runtimes keep the namespaces of sandboxes, as the node's first process sees it.
+const KEPT: &str = "/proc/1/root/run/netns";
+
 fn enter_pod(address: IpAddr) -> io::Result<()> {
     let mut seen = BTreeSet::new();
-    for process in fs::read_dir("/proc")?.flatten() {
+    let of_processes = entries(Path::new("/proc")).map(|process| process.join("ns/net"));
+    for path in of_processes.chain(entries(Path::new(KEPT))) {
         // Others end while we look.
-        let Ok(namespace) = File::open(process.path().join("ns/net")) else { continue };
+        let Ok(namespace) = File::open(path) else { continue };
         if !seen.insert(namespace.metadata()?.ino()) || setns(&namespace, CloneFlags::CLONE_NEWNET).is_err() {
             continue;
         }
@@ -48,7 +54,15 @@ fn enter_pod(address: IpAddr) -> io::Result<()> {
             return Ok(());
         }
     }
-    Err(io::Error::new(io::ErrorKind::NotFound, format!("no process of this node has the address {address}")))
+    Err(io::Error::new(
+        io::ErrorKind::NotFound,
+        format!("no network namespace of this node has the address {address}"),
+    ))
+}
+
+/// Paths of a directory, none if it is not there.
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 /// True if the namespace of this thread has the address.
