@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use cluster::LabError;
 use cluster::hand::{Hand as _, Kind, Writing};
 use k8s_openapi::api::core::v1::{Node, Taint};
-use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
+use crate::cordon;
 use crate::error::Error;
 use crate::node::RemoteNode;
 
@@ -35,7 +35,7 @@ impl Before {
     pub(crate) async fn restore(&self, node: &RemoteNode) -> Result<(), LabError> {
         self.restore_configurations(node).await?;
         match difference(&object(node).await?, &self.node) {
-            Some(difference) => Ok(patch(node, difference).await?),
+            Some(difference) => Ok(cordon::patch(&node.view.session.client, &node.name, difference).await?),
             None => Ok(()),
         }
     }
@@ -67,17 +67,6 @@ async fn configurations(node: &RemoteNode) -> Result<Files, LabError> {
 async fn object(node: &RemoteNode) -> Result<Node, Error> {
     let (nodes, name) = (Api::<Node>::all(node.view.session.client.clone()), &node.name);
     nodes.get(name).await.map_err(Error::api(format!("get node {name}")))
-}
-
-/// Keeps new pods from a node, but those of DaemonSets.
-pub(crate) async fn cordon(node: &RemoteNode) -> Result<(), Error> {
-    patch(node, json!({ "spec": { "unschedulable": true } })).await
-}
-
-async fn patch(node: &RemoteNode, patch: Value) -> Result<(), Error> {
-    let nodes: Api<Node> = Api::all(node.view.session.client.clone());
-    let patched = nodes.patch(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await;
-    patched.map(drop).map_err(Error::api(format!("patch node {}", node.name)))
 }
 
 /// Merge patch that gives a node its former labels, taints and cordon; none if it has them.

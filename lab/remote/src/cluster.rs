@@ -13,7 +13,7 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use crate::before::{self, Before};
+use crate::before::Before;
 use crate::error::{Error, TIER};
 use crate::node::RemoteNode;
 use crate::objects::from;
@@ -22,7 +22,7 @@ use crate::start::{Progress, addresses, progress};
 use crate::view::View;
 use crate::watch::{Told, until, until_gone};
 use crate::workload::RemotePod;
-use crate::{logs, objects};
+use crate::{cordon, logs, objects};
 
 /// A real kubelet probes and reports in seconds, and nodes are busy with others.
 const PATIENCE: u32 = 3;
@@ -74,7 +74,9 @@ impl RemoteCluster {
         if session.options.whole.is_some() {
             of_scenario = playing;
             before = try_join_all(nodes.iter().map(Before::of)).await?;
-            try_join_all(nodes.iter().skip(playing).map(before::cordon)).await?;
+            let others = nodes.iter().skip(playing);
+            let run = (LABEL, session.options.run.as_str());
+            try_join_all(others.map(|node| cordon::lay(&session.client, &node.name, run))).await?;
         }
         if let Some(front) = &session.front {
             front.renew();

@@ -9,6 +9,7 @@
 //! | `cluster` | one scenario's view: its namespaces and objects |
 //! | `view` | its names and objects, as they are in the cluster |
 //! | `node` | a node, and how pods start there |
+//! | `cordon` | nodes that a scenario is not about |
 //! | `before` | what a scenario may change of a node |
 //! | `objects` | objects of any kind, applied and removed |
 //! | `options` | options of a session |
@@ -20,6 +21,7 @@
 
 mod before;
 mod cluster;
+mod cordon;
 pub mod error;
 mod feed;
 mod hands;

@@ -14,6 +14,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
 use serde_json::json;
 
+use crate::cordon;
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::hands::{self, Hands};
@@ -124,7 +125,7 @@ fn own_namespace(run: &str) -> String {
     format!("cnilab-{run}")
 }
 
-/// Removes what runs left that were killed: every namespace with [`LABEL`], those of runs that go on as well, and what belongs to no namespace.
+/// Removes what runs left that were killed: every namespace with [`LABEL`], those of runs that go on as well, what belongs to no namespace, and cordons.
 /// Waits until the namespaces are gone, and returns what is gone, by kind and name.
 ///
 /// # Errors
@@ -134,6 +135,7 @@ pub async fn clean(kubeconfig: &Path, deadline: Duration) -> Result<Vec<String>,
     let namespaces = remove_labelled(&client, LABEL, deadline).await?;
     let mut gone: Vec<_> = namespaces.into_iter().map(|name| format!("namespace {name}")).collect();
     gone.extend(objects::remove_cluster_wide(&client, LABEL).await?);
+    gone.extend(cordon::lift(&client, LABEL).await?.into_iter().map(|node| format!("cordon of node {node}")));
     Ok(gone)
 }
 

@@ -74,7 +74,7 @@ pub fn plan(
     build.arg(&agent).arg(&sut.dir).arg(reference(AGENT)).stdin(Stdio::null()).stdout(Stdio::null());
     // It ends with the cluster, on the machine that built it.
     build.env("IMAGE_LIBC", "any");
-    let status = build.status().context("cannot run ci/image/build")?;
+    let status = build.status().context("cannot run ci/image/build, which is in the source tree")?;
     if !status.success() {
         bail!("ci/image/build ended with {status}");
     }
