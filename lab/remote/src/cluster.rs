@@ -149,13 +149,9 @@ impl RemoteCluster {
     /// The API server rejects it.
     pub async fn end(&self, applied: &[Value]) -> Result<(), LabError> {
         let used = std::mem::take(&mut *self.used.lock().await);
-        let namespaces: Api<Namespace> = Api::all(self.client());
         let (system, of_pods): (Vec<_>, Vec<_>) =
             used.made.iter().partition(|name| self.is_whole() && *name == SYSTEM_NAMESPACE);
-        for name in &of_pods {
-            let deleted = namespaces.delete(name, &DeleteParams::default()).await;
-            deleted.map_err(Error::api(format!("delete namespace {name}")))?;
-        }
+        self.begins_to_go(&of_pods).await?;
         if !self.is_whole() {
             return Ok(());
         }
@@ -163,13 +159,26 @@ impl RemoteCluster {
         for name in &used.found {
             objects::remove_pods(&self.client(), name, &format!("{LABEL}={run}"), deadline).await?;
         }
-        // The plugin takes part in the end of pods.
-        self.all_gone(&of_pods).await?;
+        // The plugin takes part in the end of pods, and a namespace controller looks at what is in a namespace only five seconds after it was deleted.
+        for name in &of_pods {
+            objects::remove_pods(&self.client(), name, "", deadline).await?;
+        }
+        self.begins_to_go(&system).await?;
         objects::remove(&self.client(), applied, deadline).await?;
-        self.all_gone(&system).await?;
+        self.all_gone(&[of_pods, system].concat()).await?;
         let nodes = self.nodes.iter().zip(&self.before);
         let restored = join_all(nodes.map(|(node, before)| before.restore(node))).await;
         restored.into_iter().collect()
+    }
+
+    /// Deletes namespaces: from then on nobody makes a pod there.
+    async fn begins_to_go(&self, names: &[&String]) -> Result<(), Error> {
+        let namespaces: Api<Namespace> = Api::all(self.client());
+        for name in names {
+            let deleted = namespaces.delete(name, &DeleteParams::default()).await;
+            deleted.map_err(Error::api(format!("delete namespace {name}")))?;
+        }
+        Ok(())
     }
 
     async fn all_gone(&self, names: &[&String]) -> Result<(), Error> {

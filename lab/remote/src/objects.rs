@@ -85,7 +85,8 @@ where
     Ok(gone)
 }
 
-/// Removes the pods with this label, and waits until they are gone.
+/// Removes the pods with this label, and waits until they are gone: with a second's grace, as one without any is forgotten before its node has taken
+/// it down.
 pub(crate) async fn remove_pods(
     client: &Client,
     namespace: &str,
@@ -93,9 +94,9 @@ pub(crate) async fn remove_pods(
     deadline: Duration,
 ) -> Result<(), Error> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let (at_once, its) = (DeleteParams::default().grace_period(0), ListParams::default().labels(label));
+    let (soon, its) = (DeleteParams::default().grace_period(1), ListParams::default().labels(label));
     let found = pods.list(&its).await.map_err(Error::api("list pods"))?.items;
-    pods.delete_collection(&at_once, &its).await.map_err(Error::api("delete pods"))?;
+    pods.delete_collection(&soon, &its).await.map_err(Error::api("delete pods"))?;
     for pod in &found {
         until_gone(&pods, pod, || format!("the end of pods in namespace {namespace}"), deadline).await?;
     }

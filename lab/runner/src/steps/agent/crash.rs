@@ -63,7 +63,12 @@ impl Sweep {
     /// For an install.
     async fn new(world: &mut LabWorld) -> Result<Self, Stop> {
         bare(world)?;
-        // Nothing grants it anything yet.
+        // Its account is all that it has of the chart: nothing grants it anything yet.
+        let tier = world.cluster().await?;
+        for account in chart::objects(world)?.into_iter().filter(|object| object["kind"] == "ServiceAccount")
+        {
+            tier.apply(account).await?;
+        }
         world.agent.tried = true;
         let node = files(world).await?;
         world.agent.before = node.all(&node.paths.conf_dir).await?;
