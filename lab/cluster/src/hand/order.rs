@@ -98,7 +98,7 @@ pub enum Work {
         /// Signal.
         signal: Signal,
     },
-    /// Answers [`super::Answer::Following`], then each [`Change`] of a directory's entries or of a file, until it is stopped. Of a path that is not
+    /// Answers [`super::Answer::Following`], then each [`super::Change`] of a directory's entries or of a file, until it is stopped. Of a path that is not
     /// there yet the nearest directory above it is watched.
     Watch {
         /// Directory or file.
