@@ -121,7 +121,7 @@ impl Cluster {
         &self.control.client
     }
 
-    /// What stands between the API server and whoever asks its service.
+    /// The front, see [`crate::front`].
     #[must_use]
     pub fn front(&self) -> &Proxy {
         &self.front.proxy

@@ -114,7 +114,7 @@ impl Control {
     }
 }
 
-/// What this kubeconfig says.
+/// A client's configuration.
 pub(crate) async fn config(kubeconfig: &str) -> Result<Config, Error> {
     let wrong = |why: String| Error::Other("read a kubeconfig", why);
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig).map_err(|error| wrong(error.to_string()))?;

@@ -70,9 +70,9 @@ impl RemoteCluster {
         };
         let nodes: Vec<_> = session.nodes.iter().filter_map(node).collect();
         let mut before = Vec::new();
-        let mut of_scenario = nodes.len();
-        if session.options.whole.is_some() {
-            of_scenario = playing;
+        let is_whole = session.options.whole.is_some();
+        let playing = if is_whole { playing } else { nodes.len() };
+        if is_whole {
             before = try_join_all(nodes.iter().map(Before::of)).await?;
             let others = nodes.iter().skip(playing);
             let run = (LABEL, session.options.run.as_str());
@@ -81,7 +81,7 @@ impl RemoteCluster {
         if let Some(front) = &session.front {
             front.renew();
         }
-        Ok(Self { view, nodes, playing: of_scenario, used: Mutex::default(), before })
+        Ok(Self { view, nodes, playing, used: Mutex::default(), before })
     }
 
     fn session(&self) -> &Session {

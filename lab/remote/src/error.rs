@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cluster::LabError;
 
-/// What messages call the cluster: somebody's, or one that the run has started.
+/// Subject of messages, on both tiers: the cluster is somebody's, or the run has started it.
 pub const TIER: &str = "this cluster";
 
 /// The harness failed.

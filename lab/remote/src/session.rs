@@ -50,7 +50,7 @@ pub struct Session {
     /// The server's version and the first node's kernel.
     evidence: String,
     scenarios: Arc<AtomicU32>,
-    /// What stands before the API server, where the lab could put it there.
+    /// The front of a cluster that the run has started.
     pub(crate) front: Option<Arc<dyn Front>>,
     /// Where the run has the cluster to itself.
     pub(crate) feed: Option<Arc<Feed>>,

@@ -174,9 +174,10 @@ impl Report {
         let totals = Totals::of(scenarios.iter().map(|record| record.verdict));
         // What this machine lacks is of no account where scenarios run elsewhere.
         let elsewhere = plan.args.kubeconfig.is_some() || plan.real.is_some();
-        let lacks = match elsewhere {
-            true => Vec::new(),
-            false => lacks::of_run(&header.probes, &scenarios, plan.without_musl.as_deref()),
+        let lacks = if elsewhere {
+            Vec::new()
+        } else {
+            lacks::of_run(&header.probes, &scenarios, plan.without_musl.as_deref())
         };
         let (strict, back_ends) = (plan.args.strict, count(&scenarios));
         let (schema, parts) = (SCHEMA, Vec::new());

@@ -45,7 +45,7 @@ pub enum Answer {
     Counts(Counts),
     /// Who answered.
     Answers(Vec<traffic::Answer>),
-    /// What came back.
+    /// Of a stray segment.
     Ending(StrayEnding),
     /// Rules and policy routes.
     Network(LiveNetwork),
@@ -61,7 +61,7 @@ impl Answer {
     }
 }
 
-/// Why the node refused.
+/// The node's error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// Error number, if the kernel gave one.

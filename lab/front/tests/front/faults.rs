@@ -146,3 +146,17 @@ async fn the_past_is_read_by_whoever_may_read_the_present() {
         assert_eq!(refusal(maps.list(&ListParams::default()).await).0, 403);
     }
 }
+
+#[tokio::test]
+async fn a_front_that_begins_anew_has_neither_faults_nor_requests() {
+    for world in World::both().await {
+        world.front.add(Fault::about(Verb::Get, "pods", busy()));
+        assert_eq!(gets(&world, 1).await, [false]);
+        world.front.renew();
+        assert!(world.front.requests().is_empty());
+        assert_eq!(gets(&world, 1).await, [true]);
+        // The answer is noted where it belongs, although numbers go on.
+        let seen = world.front.requests();
+        assert_eq!(seen.iter().map(|one| (one.order, one.code)).collect::<Vec<_>>(), [(1, Some(200))]);
+    }
+}

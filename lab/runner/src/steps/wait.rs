@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How steps wait: for what the cluster tells, and no longer than it may take there.
+//! Waits of steps. Each deadline is that of the lab's own cluster, stretched by the tier's patience.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub async fn throughout(
     during(&**tier, window, async || holds(world).await).await
 }
 
-/// What comes within a deadline, which the tier's patience stretches; else the reason.
+/// An event's value, or the error of its lateness.
 pub async fn within<T>(
     tier: &dyn Cluster,
     deadline: Duration,

@@ -141,7 +141,7 @@ impl Started {
         Ok(self.cluster.kubeconfig(server)?)
     }
 
-    /// What stands between the API server and the system under test.
+    /// The front before its API server.
     #[must_use]
     pub fn front(&self) -> Arc<dyn Front> {
         Arc::new(self.cluster.front().clone())
