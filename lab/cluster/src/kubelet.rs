@@ -11,15 +11,6 @@ use crate::{Files, LabError, PodName};
 /// The lab's own kubelet. Each method fails where there is no such pod.
 #[async_trait]
 pub trait Kubelet: Send + Sync {
-    /// Restarts a node, the machine.
-    async fn reboot(&self, node: &str) -> Result<(), LabError>;
-
-    /// Restarts the container runtime of a node; pods run on.
-    async fn restart_runtime(&self, node: &str) -> Result<(), LabError>;
-
-    /// Restarts the kubelet of a node; pods run on.
-    async fn restart_kubelet(&self, node: &str) -> Result<(), LabError>;
-
     /// Starts nothing of a pod again, until it is released. Afterwards none of its containers is being started.
     async fn hold(&self, pod: &PodName) -> Result<(), LabError>;
 

@@ -4,7 +4,8 @@
 //!
 //! Plugin calls are here beside the traits; [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
 //! container runtime, [`profile`] how runtimes differ, [`network`] a pod's network from inside, [`front`] what the API server is asked and
-//! how that goes wrong, [`hand`] how the lab's process on a node is spoken to, [`kubelet`] and [`server`] what only the lab's own can be asked for.
+//! how that goes wrong, [`hand`] how the lab's process on a node is spoken to, [`machines`] what is done to a node as a machine, [`kubelet`] and [`server`] what
+//! only the lab's own can be asked for.
 
 #![warn(missing_docs)]
 
@@ -12,6 +13,7 @@ pub mod chaos;
 pub mod front;
 pub mod hand;
 pub mod kubelet;
+pub mod machines;
 pub mod network;
 pub mod profile;
 pub mod runtime;
@@ -31,6 +33,7 @@ use serde_json::{Value, json};
 pub use chaos::{Actor, Chaos};
 pub use front::{Asked, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Odds, Verb};
 pub use kubelet::Kubelet;
+pub use machines::{Configuration, Machines};
 pub use network::{Disturbance, LiveNetwork, LiveRule, Wanted};
 pub use profile::RuntimeProfile;
 pub use runtime::{
@@ -208,6 +211,11 @@ pub trait Cluster: Send + Sync {
     /// The lab's own kubelet.
     fn kubelet(&self) -> Result<&dyn Kubelet, LabError> {
         Err(LabError::Unsupported { tier: self.tier(), what: "ask a kubelet for anything".to_owned() })
+    }
+
+    /// Its nodes as machines.
+    fn machines(&self) -> Result<&dyn Machines, LabError> {
+        Err(LabError::Unsupported { tier: self.tier(), what: "restart a node, or what runs it".to_owned() })
     }
 
     /// Runs a program inside of a container, as `kubectl exec` does: the container's own, unless `words` begin with an absolute path.

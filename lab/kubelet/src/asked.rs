@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use apiserver::{Account, Gates, Grant, Read};
 use async_trait::async_trait;
 use cluster::front::Verb;
-use cluster::{CniAnswer, Files, Kubelet, LabError, PodName, Server};
+use cluster::{CniAnswer, Configuration, Files, Kubelet, LabError, Machines, PodName, Server};
 
 use crate::account::Credentials;
 use crate::disk::Disk;
@@ -20,15 +20,15 @@ use crate::probe;
 use crate::tier::NetnsCluster;
 
 #[async_trait]
-impl Kubelet for NetnsCluster {
-    async fn reboot(&self, name: &str) -> Result<(), LabError> {
+impl Machines for NetnsCluster {
+    async fn reboot(&self, name: &str, configuration: Configuration) -> Result<(), LabError> {
         let node = self.node_of(name)?;
         let of_node = |namespace: &Namespace| namespace.path().starts_with(&node.paths.netns_dir);
         self.left.lock().unwrap_or_else(PoisonError::into_inner).retain(|namespace| !of_node(namespace));
         if let Some(wire) = &self.wire {
             wire.forget(node.netns.path()).await?;
         }
-        Ok(node.reboot().await?)
+        Ok(node.reboot(configuration).await?)
     }
 
     async fn restart_runtime(&self, name: &str) -> Result<(), LabError> {
@@ -38,7 +38,10 @@ impl Kubelet for NetnsCluster {
     async fn restart_kubelet(&self, name: &str) -> Result<(), LabError> {
         Ok(self.node_of(name)?.restart_kubelet().await?)
     }
+}
 
+#[async_trait]
+impl Kubelet for NetnsCluster {
     async fn serve_multus(&self, node: &str, more: &[PathBuf]) -> Result<(), LabError> {
         let node = self.node_of(node)?;
         Ok(node.chain.multus.serve(more, node.options.deadlines.process).await?)

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use cluster::{Actor, AgentStandIn, PodStart};
+use cluster::{Actor, AgentStandIn, Configuration, PodStart};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
@@ -85,13 +85,13 @@ impl NetnsNode {
         self.leftovers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends everything that runs at once, and forgets what was in memory: namespaces, what is below `/run`, and on an immutable system the
-    /// configuration. Plugins and the runtime's cache stay. Then the runtime starts, the kubelet tells of another boot, and starts its pods
+    /// Ends everything that runs at once, and forgets what was in memory: namespaces, what is below `/run`, and the configuration if it
+    /// is lost. Plugins and the runtime's cache stay. Then the runtime starts, the kubelet tells of another boot, and starts its pods
     /// again.
     ///
     /// # Errors
     /// The harness failed.
-    pub async fn reboot(&self) -> Result<(), Error> {
+    pub async fn reboot(&self, configuration: Configuration) -> Result<(), Error> {
         let slots = self.slots();
         // Nothing is started until all is gone.
         let mut all = join_all(slots.iter().map(|slot| slot.parts.lock())).await;
@@ -105,7 +105,7 @@ impl NetnsNode {
         self.chain.multus.stop().await;
         self.let_hand_go().await;
         self.host.forget()?;
-        if self.options.conf_is_lost {
+        if configuration == Configuration::IsLost {
             volumes::empty(&self.paths.conf_dir, &[])?;
         }
         let first = Pids::start(&self.options.binaries.workload, self.netns.path(), self.host.root()).await?;

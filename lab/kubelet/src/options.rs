@@ -80,8 +80,6 @@ pub struct ClusterOptions {
     pub installed: Installed,
     /// `cniVersion` of the default network.
     pub cni_version: String,
-    /// The configuration directory is in memory, as on Talos and Bottlerocket: a reboot empties it.
-    pub conf_is_lost: bool,
     /// Container runtime of the nodes.
     pub runtime: &'static RuntimeProfile,
     /// Images of the nodes.
@@ -136,7 +134,6 @@ impl ClusterOptions {
             kernel: Kernel::default(),
             installed: Installed::default(),
             cni_version: "1.0.0".to_owned(),
-            conf_is_lost: false,
             runtime: Default::default(),
             images: Images::default(),
             back_off: None,

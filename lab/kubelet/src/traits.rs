@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cluster::hand::Hand;
 use cluster::{
-    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Front, Kernel, Kubelet, LabError, News, Node,
-    NodePaths, PodName, PodStart, RuntimeCall, Server, Workload,
+    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Front, Kernel, Kubelet, LabError, Machines,
+    News, Node, NodePaths, PodName, PodStart, RuntimeCall, Server, Workload,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -78,6 +78,10 @@ impl Cluster for NetnsCluster {
     }
 
     fn kubelet(&self) -> Result<&dyn Kubelet, LabError> {
+        Ok(self)
+    }
+
+    fn machines(&self) -> Result<&dyn Machines, LabError> {
         Ok(self)
     }
 

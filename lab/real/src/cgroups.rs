@@ -59,6 +59,18 @@ pub fn make(mounts: &Path, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
+/// Removes what a kubelet made in a cgroup, whose processes have ended.
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn clear(mounts: &Path, name: &str) -> Result<(), Error> {
+    for path in mounted(mounts).into_iter().map(|hierarchy| hierarchy.join(name)).filter(|path| path.exists())
+    {
+        remove(&path).map_err(Error::file("remove", &path))?;
+    }
+    make(mounts, name)
+}
+
 /// Removes cgroups of clusters whose outer process `is_gone`, with those below them. Returns what could not be removed.
 pub fn sweep(mounts: &Path, is_gone: impl Fn(u32) -> bool) -> Vec<(PathBuf, io::Error)> {
     let entries = mounted(mounts).into_iter().flat_map(|at| fs::read_dir(at).into_iter().flatten().flatten());
@@ -112,6 +124,9 @@ mod tests {
         // A runtime makes one there as well.
         fs::create_dir(mounts.path().join("unified/cnilab-2")).unwrap();
         assert!(!mounts.path().join("unified/cnilab-1").exists());
+        clear(mounts.path(), "cnilab-2/kubepods").unwrap();
+        let kubepods = mounts.path().join("cpu/cnilab-2/kubepods");
+        assert!(kubepods.exists() && !kubepods.join("pod1").exists());
         assert!(sweep(mounts.path(), |pid| pid == 2).is_empty());
         let there = |name: &str| mounts.path().join(name).exists();
         assert_eq!(

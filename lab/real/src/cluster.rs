@@ -19,6 +19,7 @@ use listen::ServerHandle;
 use rtnetlink::new_connection;
 use serde_json::Value;
 use tokio::net::{TcpListener as Forwarder, TcpStream};
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, interval};
 
 use crate::control::{ADDRESS, Control, PORT};
@@ -44,7 +45,8 @@ pub struct Cluster {
     control: Control,
     front: Standing,
     _registry: ServerHandle,
-    nodes: Vec<Node>,
+    nodes: Vec<Mutex<Node>>,
+    options: ClusterOptions,
 }
 
 impl Cluster {
@@ -66,10 +68,12 @@ impl Cluster {
         let front = front::stand(&control).await?;
         let nodes = (1..=options.nodes).map(|number| Node::start(Number(number), &options, &control));
         let nodes = try_join_all(nodes).await?;
-        let mut cluster = Self { control, front, _registry: registry, nodes };
+        let nodes = nodes.into_iter().map(Mutex::new).collect();
+        let mut cluster = Self { control, front, _registry: registry, nodes, options };
         cluster.settled().await?;
-        cluster.apply(&options.programs.network.objects()?).await?;
-        if let Some((namespace, name)) = options.programs.network.daemon_set() {
+        let network = &cluster.options.programs.network;
+        cluster.apply(&network.objects()?).await?;
+        if let Some((namespace, name)) = network.daemon_set() {
             cluster.rolled_out(namespace, name).await?;
         }
         Ok(cluster)
@@ -82,8 +86,8 @@ impl Cluster {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.control.client.clone(), "default");
         loop {
             due.tick().await;
-            let of_nodes = self.nodes.iter_mut().flat_map(|node| &mut node.programs);
-            of_nodes.chain(&mut self.control.programs).try_for_each(Program::goes_on)?;
+            self.control.programs.iter_mut().try_for_each(Program::goes_on)?;
+            self.nodes.iter_mut().try_for_each(|node| node.get_mut().goes_on())?;
             let ready = all.list(&ListParams::default()).await?.iter().filter(|node| is_ready(node)).count();
             if ready == self.nodes.len() && accounts.get_opt("default").await?.is_some() {
                 return Ok(());
@@ -114,6 +118,40 @@ impl Cluster {
                 return Err(Error::Other("roll out a DaemonSet", why));
             }
         }
+    }
+
+    /// Ends everything on a node and starts it again, see [`Node::reboot`].
+    ///
+    /// # Errors
+    /// There is no such node, or it does not start.
+    pub async fn reboot(&self, node: &str, configuration_is_lost: bool) -> Result<(), Error> {
+        self.node(node).await?.reboot(&self.options, configuration_is_lost).await
+    }
+
+    /// Starts the container runtime of a node again.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn restart_runtime(&self, node: &str) -> Result<(), Error> {
+        self.node(node).await?.restart_runtime(&self.options).await
+    }
+
+    /// Starts the kubelet of a node again.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn restart_kubelet(&self, node: &str) -> Result<(), Error> {
+        self.node(node).await?.restart_kubelet(&self.options).await
+    }
+
+    async fn node(&self, name: &str) -> Result<MutexGuard<'_, Node>, Error> {
+        for node in &self.nodes {
+            let node = node.lock().await;
+            if node.name() == name {
+                return Ok(node);
+            }
+        }
+        Err(Error::Other("find a node", format!("no node is called {name}")))
     }
 
     #[must_use]

@@ -93,7 +93,7 @@ impl Control {
         let mut all = vec![run(&programs.etcd, etcd(&directory)).await?];
         let mut api = run(&programs.apiserver, apiserver(files)).await?;
         let client = Client::try_from(config(&kubeconfig).await?)?;
-        let ready = async || {
+        let ready = || async {
             let request = http::Request::get("/readyz").body(Vec::new()).ok()?;
             client.request_text(request).await.ok()
         };

@@ -16,7 +16,7 @@ use crate::place::Place;
 /// Directory of the plugins.
 const PLUGINS: &str = "/opt/cni/bin";
 /// Directory of the runtime's configurations.
-const LISTS: &str = "/etc/cni/net.d";
+pub(crate) const LISTS: &str = "/etc/cni/net.d";
 /// Of CNI: the first that has STATUS and GC.
 const VERSION: &str = "1.1.0";
 /// The network's first plugin, the standard one, under the name that scenarios give a primary network's.
@@ -90,8 +90,7 @@ impl Network {
             let to = place.find(PLUGINS).join(if name == STANDARD { OsStr::new(FIRST) } else { name });
             fs::copy(plugin, &to).map_err(Error::file("write", &to))?;
         }
-        let list = bridge(ranges);
-        place.write(&format!("{LISTS}/{LIST}"), format!("{list:#}\n"))?;
+        let list = self.list(place, ranges)?;
         if self.name != NetworkName::MultusThin {
             return Ok(());
         }
@@ -99,6 +98,16 @@ impl Network {
         place.write(&of, kubeconfig)?;
         let multus = thin(&list, Path::new(&of));
         place.write(&format!("{LISTS}/00-multus.conf"), format!("{multus:#}\n"))
+    }
+
+    /// Writes the list of the standard plugins, and returns it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn list(&self, place: &Place, ranges: Vec<String>) -> Result<Value, Error> {
+        let list = bridge(ranges);
+        place.write(&format!("{LISTS}/{LIST}"), format!("{list:#}\n"))?;
+        Ok(list)
     }
 
     /// Has the calls of the network's first plugin written to this file, a line of JSON each ([`cluster::CniCall::told`]).

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A node: a container runtime and a kubelet in a place of their own, with the paths that a node has by default.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::future::ready;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use futures::TryStreamExt as _;
+use nix::errno::Errno;
+use rtnetlink::new_connection;
 use serde_json::json;
 use tokio::process::Command;
 
@@ -36,6 +40,10 @@ impl Number {
         format!("node-{}", self.0)
     }
 
+    fn cgroup(self, options: &ClusterOptions) -> String {
+        format!("{}/{}", options.cgroup, self.name())
+    }
+
     /// By family.
     fn addresses(self) -> Vec<IpAddr> {
         let (four, six) =
@@ -59,8 +67,10 @@ impl Number {
 /// A running node; with it ends everything on it.
 #[derive(Debug)]
 pub struct Node {
-    pub(crate) programs: Vec<Program>,
-    _place: Place,
+    number: Number,
+    runtime: Program,
+    kubelet: Program,
+    place: Place,
 }
 
 impl Node {
@@ -69,8 +79,8 @@ impl Node {
     /// # Errors
     /// A program ends, or is not ready in time.
     pub async fn start(number: Number, options: &ClusterOptions, control: &Control) -> Result<Self, Error> {
-        let (name, programs, logs) = (number.name(), &options.programs, options.logs.as_path());
-        let cgroup = format!("{}/{name}", options.cgroup);
+        let (name, programs) = (number.name(), &options.programs);
+        let cgroup = number.cgroup(options);
         cgroups::make(Path::new(cgroups::MOUNTS), &cgroup)?;
         let place = Place::start(&name, &programs.workload, &options.directory.join(&name)).await?;
         link(&place, number, programs).await?;
@@ -81,15 +91,89 @@ impl Node {
             programs.network.record(&place, record)?;
         }
         configure(&place, number, control, &cgroup, programs)?;
-        let of = &programs.runtime;
-        let beside = of.directories();
-        let mut runtime = Program::start(Some(&place), of.program(), &[], &beside, logs).await?;
-        let socket = place.find(of.socket());
-        runtime.until("listens", START, async || socket.exists().then_some(())).await?;
-        let kubelet =
-            Program::start(Some(&place), &programs.kubelet, &kubelet(number), &beside, logs).await?;
-        Ok(Self { programs: vec![runtime, kubelet], _place: place })
+        let (runtime, kubelet) = run(&place, number, options).await?;
+        Ok(Self { number, runtime, kubelet, place })
     }
+
+    /// Ends everything on it and starts it again: with what is on its disk, less its network configuration where that is lost.
+    ///
+    /// # Errors
+    /// As for a start.
+    pub async fn reboot(
+        &mut self,
+        options: &ClusterOptions,
+        configuration_is_lost: bool,
+    ) -> Result<(), Error> {
+        let (name, programs) = (self.number.name(), &options.programs);
+        self.place.end().await?;
+        unlink(&name).await?;
+        cgroups::clear(Path::new(cgroups::MOUNTS), &self.number.cgroup(options))?;
+        let files = options.directory.join(&name);
+        self.place = Place::start(&name, &programs.workload, &files).await?;
+        if configuration_is_lost {
+            // As whoever brings the primary CNI up writes it on each start.
+            self.place.empty(network::LISTS)?;
+            programs.network.list(&self.place, self.number.pods())?;
+        }
+        link(&self.place, self.number, programs).await?;
+        (self.runtime, self.kubelet) = run(&self.place, self.number, options).await?;
+        Ok(())
+    }
+
+    /// Starts its container runtime again.
+    ///
+    /// # Errors
+    /// As for a start.
+    pub async fn restart_runtime(&mut self, options: &ClusterOptions) -> Result<(), Error> {
+        self.runtime.end().await?;
+        self.runtime = runtime(&self.place, options).await?;
+        Ok(())
+    }
+
+    /// Starts its kubelet again.
+    ///
+    /// # Errors
+    /// As for a start.
+    pub async fn restart_kubelet(&mut self, options: &ClusterOptions) -> Result<(), Error> {
+        self.kubelet.end().await?;
+        self.kubelet = kubelet(&self.place, self.number, options).await?;
+        Ok(())
+    }
+
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.number.name()
+    }
+
+    /// Checks that its programs run.
+    ///
+    /// # Errors
+    /// One has ended.
+    pub(crate) fn goes_on(&mut self) -> Result<(), Error> {
+        self.runtime.goes_on()?;
+        self.kubelet.goes_on()
+    }
+}
+
+async fn run(place: &Place, number: Number, options: &ClusterOptions) -> Result<(Program, Program), Error> {
+    Ok((runtime(place, options).await?, kubelet(place, number, options).await?))
+}
+
+/// Starts the container runtime, and waits until it listens.
+async fn runtime(place: &Place, options: &ClusterOptions) -> Result<Program, Error> {
+    let of = &options.programs.runtime;
+    let socket = place.find(of.socket());
+    // Of one that ran before.
+    let _ = fs::remove_file(&socket);
+    let mut runtime =
+        Program::start(Some(place), of.program(), &[], &of.directories(), &options.logs).await?;
+    runtime.until("listens", START, || ready(socket.exists().then_some(()))).await?;
+    Ok(runtime)
+}
+
+async fn kubelet(place: &Place, number: Number, options: &ClusterOptions) -> Result<Program, Error> {
+    let beside = options.programs.runtime.directories();
+    Program::start(Some(place), &options.programs.kubelet, &arguments(number), &beside, &options.logs).await
 }
 
 /// Joins the node's network to the lab's, and translates the address of the API's service, as kube-proxy does: to the front before it.
@@ -116,6 +200,23 @@ async fn link(place: &Place, number: Number, programs: &Programs) -> Result<(), 
     place.run(translate, &json!({ "services": [service], "masqueraded": [] }).to_string()).await
 }
 
+/// Removes the lab's end of a node's link: the kernel does it as well, some time after the node's namespace has gone.
+async fn unlink(name: &str) -> Result<(), Error> {
+    let (connection, handle, _) = new_connection().map_err(|e| Error::System("open a netlink socket", e))?;
+    let connection = tokio::spawn(connection);
+    let found = handle.link().get().match_name(name.to_owned()).execute().try_next().await;
+    let removed = match found {
+        Ok(Some(link)) => handle.link().del(link.header.index).execute().await,
+        // There is none any more.
+        _ => Ok(()),
+    };
+    connection.abort();
+    match removed {
+        Err(rtnetlink::Error::NetlinkError(error)) if error.raw_code() == -(Errno::ENODEV as i32) => Ok(()),
+        removed => Ok(removed?),
+    }
+}
+
 fn configure(
     place: &Place,
     number: Number,
@@ -138,7 +239,8 @@ fn configure(
     programs.runtime.configure(place, (control::ADDRESS, registry::PORT).into())
 }
 
-fn kubelet(number: Number) -> Vec<String> {
+/// Of a kubelet.
+fn arguments(number: Number) -> Vec<String> {
     vec![
         format!("--config={FILES}/kubelet.json"),
         format!("--kubeconfig={FILES}/kubelet.kubeconfig"),

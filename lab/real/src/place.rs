@@ -33,7 +33,7 @@ pub struct Place {
     pid: u32,
     pidfd: OwnedFd,
     /// It is killed when this is dropped, and all others with it.
-    _first: Child,
+    first: Child,
 }
 
 impl Place {
@@ -68,7 +68,7 @@ impl Place {
         let pidfd =
             open().transpose().map_err(|errno| Error::System("open a node's process", errno.into()))?;
         let pidfd = pidfd.ok_or_else(|| Error::Other("start a node", "it has ended".to_owned()))?;
-        Ok(Self { name: name.to_owned(), pid, pidfd, _first: first })
+        Ok(Self { name: name.to_owned(), pid, pidfd, first })
     }
 
     #[must_use]
@@ -107,6 +107,25 @@ impl Place {
         self.write(path, text)?;
         let at = self.find(path);
         fs::set_permissions(&at, Permissions::from_mode(0o755)).map_err(Error::file("set the mode of", &at))
+    }
+
+    /// Empties a directory of the node.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn empty(&self, path: &str) -> Result<(), Error> {
+        let at = self.find(path);
+        let emptied = fs::remove_dir_all(&at).and_then(|()| fs::create_dir(&at));
+        emptied.map_err(Error::file("empty", &at))
+    }
+
+    /// Ends every process inside, and so the namespaces.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub async fn end(&mut self) -> Result<(), Error> {
+        // The first of a pid namespace has ended when all others have.
+        self.first.kill().await.map_err(|source| Error::System("end a node's first process", source))
     }
 
     /// Starts a program inside.

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, interval};
 
@@ -14,6 +16,9 @@ use crate::place::Place;
 
 /// Pause between two looks at something that tells nobody when it is ready.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// A kubelet gives its pods no time when it ends, and runtimes none.
+const END: Duration = Duration::from_secs(30);
 
 /// A running program; it is killed when this is dropped.
 #[derive(Debug)]
@@ -38,7 +43,7 @@ impl Program {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let whose = place.map_or_else(String::new, |place| format!("{}-", place.name()));
         let log = logs.join(format!("{whose}{name}.log"));
-        let to = File::create(&log).map_err(Error::file("make", &log))?;
+        let to = File::options().create(true).append(true).open(&log).map_err(Error::file("make", &log))?;
         let errors = to.try_clone().map_err(Error::file("open", &log))?;
         let mut command = Command::new(path);
         command.args(arguments).env_clear().env("PATH", search(directories)).env("HOME", "/root");
@@ -54,11 +59,11 @@ impl Program {
     ///
     /// # Errors
     /// The program ended, or it was not so within `deadline`.
-    pub async fn until<T>(
+    pub async fn until<T, F: Future<Output = Option<T>>>(
         &mut self,
         what: &str,
         deadline: Duration,
-        mut look: impl AsyncFnMut() -> Option<T>,
+        mut look: impl FnMut() -> F,
     ) -> Result<T, Error> {
         let (mut due, end) = (interval(LOOK), Instant::now() + deadline);
         loop {
@@ -81,6 +86,22 @@ impl Program {
         match self.child.try_wait().map_err(|e| Error::System("wait for a program", e))? {
             Some(status) => Err(self.failed(format!("ended with {status}"))),
             None => Ok(()),
+        }
+    }
+
+    /// Asks it to end, and waits until it has.
+    ///
+    /// # Errors
+    /// It cannot be told, or waited for.
+    pub async fn end(&mut self) -> Result<(), Error> {
+        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
+        if let Some(pid) = pid {
+            let asked = kill(Pid::from_raw(pid), Signal::SIGTERM);
+            asked.map_err(|errno| Error::System("end a program", errno.into()))?;
+        }
+        match tokio::time::timeout(END, self.child.wait()).await {
+            Ok(ended) => ended.map(drop).map_err(|e| Error::System("wait for a program", e)),
+            Err(_) => Err(self.failed(format!("goes on {END:?} after SIGTERM"))),
         }
     }
 

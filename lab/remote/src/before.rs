@@ -41,7 +41,7 @@ impl Before {
     }
 
     async fn restore_configurations(&self, node: &RemoteNode) -> Result<(), LabError> {
-        let (hand, directory) = (&node.hand, cluster::Node::directories(node).conf_dir);
+        let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).conf_dir);
         let now = configurations(node).await?;
         for (name, text) in self.configurations.iter().filter(|(name, text)| now.get(*name) != Some(text)) {
             hand.write(&directory.join(name), text, Writing::WHOLE).await?;
@@ -54,7 +54,7 @@ impl Before {
 }
 
 async fn configurations(node: &RemoteNode) -> Result<Files, LabError> {
-    let (hand, directory) = (&node.hand, cluster::Node::directories(node).conf_dir);
+    let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).conf_dir);
     let mut found = Files::new();
     for entry in hand.list(&directory).await? {
         if entry.kind == Kind::File {

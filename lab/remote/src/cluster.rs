@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::{Cluster, Front, LabError, News, Node, PodName, PodStart, SYSTEM_NAMESPACE, Workload};
+use cluster::{
+    Cluster, Configuration, Front, LabError, Machines, News, Node, PodName, PodStart, SYSTEM_NAMESPACE,
+    Workload,
+};
 use futures::future::{join_all, try_join_all};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
@@ -64,11 +67,8 @@ impl RemoteCluster {
     pub async fn begin(session: &Session, playing: usize) -> Result<Self, LabError> {
         let prefix = format!("cnilab-{}-{}", session.options.run, session.number());
         let view = View { session: session.clone(), prefix };
-        let node = |name: &String| {
-            let hand = session.hands.get(name)?.clone();
-            Some(RemoteNode { name: name.clone(), hand, view: view.clone() })
-        };
-        let nodes: Vec<_> = session.nodes.iter().filter_map(node).collect();
+        let node = |name: &String| RemoteNode { name: name.clone(), view: view.clone() };
+        let nodes: Vec<_> = session.nodes.iter().map(node).collect();
         let mut before = Vec::new();
         let is_whole = session.options.whole.is_some();
         let playing = if is_whole { playing } else { nodes.len() };
@@ -78,8 +78,8 @@ impl RemoteCluster {
             let run = (LABEL, session.options.run.as_str());
             try_join_all(others.map(|node| cordon::lay(&session.client, &node.name, run))).await?;
         }
-        if let Some(front) = &session.front {
-            front.renew();
+        if let Some(owned) = &session.owned {
+            owned.front.renew();
         }
         Ok(Self { view, nodes, playing, used: Mutex::default(), before })
     }
@@ -125,6 +125,13 @@ impl RemoteCluster {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.session().options.whole.is_some()
+    }
+
+    /// Its nodes as machines, where the run has started them.
+    fn owned_machines(&self) -> Result<&dyn Machines, LabError> {
+        let what = "restart a node, or what runs it".to_owned();
+        let owned = self.session().owned.as_ref();
+        owned.map(|owned| &*owned.machines).ok_or(LabError::Unsupported { tier: TIER, what })
     }
 
     async fn create(&self, object: &Value) -> Result<Value, Error> {
@@ -195,6 +202,24 @@ impl RemoteCluster {
 }
 
 #[async_trait]
+impl Machines for RemoteCluster {
+    async fn reboot(&self, node: &str, configuration: Configuration) -> Result<(), LabError> {
+        self.owned_machines()?.reboot(node, configuration).await?;
+        Ok(self.session().lay_hand_again(node).await?)
+    }
+
+    async fn restart_runtime(&self, node: &str) -> Result<(), LabError> {
+        self.owned_machines()?.restart_runtime(node).await?;
+        Ok(self.session().lay_hand_again(node).await?)
+    }
+
+    async fn restart_kubelet(&self, node: &str) -> Result<(), LabError> {
+        self.owned_machines()?.restart_kubelet(node).await?;
+        Ok(self.session().lay_hand_again(node).await?)
+    }
+}
+
+#[async_trait]
 impl Cluster for RemoteCluster {
     fn tier(&self) -> &'static str {
         TIER
@@ -231,7 +256,12 @@ impl Cluster for RemoteCluster {
 
     fn front(&self) -> Result<&dyn Front, LabError> {
         let what = "put anybody between the API server and its nodes".to_owned();
-        self.session().front.as_deref().ok_or(LabError::Unsupported { tier: TIER, what })
+        let owned = self.session().owned.as_ref();
+        owned.map(|owned| &*owned.front).ok_or(LabError::Unsupported { tier: TIER, what })
+    }
+
+    fn machines(&self) -> Result<&dyn Machines, LabError> {
+        self.owned_machines().map(|_| self as &dyn Machines)
     }
 
     async fn comes_up(&self, pod: &PodName, deadline: Duration) -> Result<(), LabError> {
@@ -289,7 +319,7 @@ impl Cluster for RemoteCluster {
         let node = self.nodes.iter().find(|node| node.name == on);
         let node =
             node.ok_or_else(|| Error::Missing(format!("hand on node {on:?} of pod {namespace}/{name}")))?;
-        let (hand, exchange) = (node.hand.clone(), self.session().options.exchange);
+        let (hand, exchange) = (node.its_hand()?, self.session().options.exchange);
         let pod = PodName::new(namespace, name);
         Ok(Box::new(RemotePod {
             pods,

@@ -11,13 +11,13 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet}
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node, Pod, Service, ServiceAccount};
-use kube::api::{WatchEvent, WatchParams};
-use kube::{Api, Client, Resource};
+use kube::api::{ApiResource, DynamicObject, WatchEvent, WatchParams};
+use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::watch::{FROM_NOW, Watched};
+use crate::watch::FROM_NOW;
 
 /// Interval of new watches after one that the server has ended.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -33,20 +33,9 @@ pub(crate) struct Feed {
 impl Feed {
     pub(crate) fn start(client: &Client) -> Self {
         let (changed, mut watches) = (watch::Sender::default(), JoinSet::new());
-        let mut of = Of { client, changed: &changed, watches: &mut watches };
-        of.kind::<ConfigMap>();
-        of.kind::<DaemonSet>();
-        of.kind::<Deployment>();
-        of.kind::<Event>();
-        of.kind::<Job>();
-        of.kind::<Lease>();
-        of.kind::<Namespace>();
-        of.kind::<Node>();
-        of.kind::<Pod>();
-        of.kind::<ReplicaSet>();
-        of.kind::<Service>();
-        of.kind::<ServiceAccount>();
-        of.kind::<StatefulSet>();
+        for kind in kinds() {
+            watches.spawn(hear(Api::all_with(client.clone(), &kind), changed.clone()));
+        }
         Self { changed, _watches: watches }
     }
 
@@ -55,21 +44,27 @@ impl Feed {
     }
 }
 
-/// Watches that are being started.
-struct Of<'a> {
-    client: &'a Client,
-    changed: &'a watch::Sender<()>,
-    watches: &'a mut JoinSet<()>,
-}
-
-impl Of<'_> {
-    fn kind<T: Watched + Resource<DynamicType = ()>>(&mut self) {
-        self.watches.spawn(hear(Api::<T>::all(self.client.clone()), self.changed.clone()));
-    }
+/// What steps wait for. Nobody reads the objects: of one type for all of them the compiler makes one copy of what watches it.
+fn kinds() -> [ApiResource; 13] {
+    [
+        ApiResource::erase::<ConfigMap>(&()),
+        ApiResource::erase::<DaemonSet>(&()),
+        ApiResource::erase::<Deployment>(&()),
+        ApiResource::erase::<Event>(&()),
+        ApiResource::erase::<Job>(&()),
+        ApiResource::erase::<Lease>(&()),
+        ApiResource::erase::<Namespace>(&()),
+        ApiResource::erase::<Node>(&()),
+        ApiResource::erase::<Pod>(&()),
+        ApiResource::erase::<ReplicaSet>(&()),
+        ApiResource::erase::<Service>(&()),
+        ApiResource::erase::<ServiceAccount>(&()),
+        ApiResource::erase::<StatefulSet>(&()),
+    ]
 }
 
 /// Tells of each change, until aborted.
-async fn hear<T: Watched>(api: Api<T>, changed: watch::Sender<()>) {
+async fn hear(api: Api<DynamicObject>, changed: watch::Sender<()>) {
     let mut due = interval(AGAIN);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use futures::TryStreamExt as _;
 use futures::future::join_all;
@@ -12,8 +13,9 @@ use hand::Client as Hand;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{AttachParams, ListParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
+use tokio::time::{Instant, interval};
 
 use crate::error::{Error, TIER};
 use crate::objects::from;
@@ -22,6 +24,9 @@ use crate::watch::objects;
 
 /// The DaemonSet, its label and its container.
 const HAND: &str = "hand";
+
+/// Interval of attempts.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Hands by the name of their node.
 pub(crate) type Hands = BTreeMap<String, Hand>;
@@ -54,6 +59,32 @@ pub(crate) async fn place(
         Some((_, Error::Hand { why, .. })) => Err(Error::Hand { node: names, why }),
         Some((_, error)) => Err(Error::Hand { node: names, why: error.to_string() }),
         None => Ok(hands),
+    }
+}
+
+/// The hand of a node whose kubelet or runtime has started again: the stream to the former one went through both.
+///
+/// # Errors
+/// It is not there before the deadline.
+pub(crate) async fn again(
+    client: &Client,
+    namespace: &str,
+    node: &str,
+    options: &SessionOptions,
+) -> Result<Hand, Error> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let (of_node, end) =
+        (ListParams::default().fields(&format!("spec.nodeName={node}")), Instant::now() + options.deadline);
+    let mut due = interval(LOOK);
+    loop {
+        due.tick().await;
+        let found = pods.list(&of_node).await.map_err(Error::api("list the hands' pods"))?.items;
+        let pod = found.first().map(ResourceExt::name_any).unwrap_or_default();
+        // Its status is that of before the restart until the kubelet has looked.
+        match start(&pods, &pod, node, options).await {
+            Err(_) if Instant::now() < end => {}
+            started => return started,
+        }
     }
 }
 

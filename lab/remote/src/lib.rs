@@ -38,4 +38,4 @@ mod workload;
 pub use self::cluster::RemoteCluster;
 pub use self::error::{Error, TIER};
 pub use self::options::{SessionOptions, Whole};
-pub use self::session::{LABEL, Session, clean};
+pub use self::session::{LABEL, Owned, Session, clean};

@@ -24,11 +24,15 @@ const FAMILIES: &str = "lab.millrace.dev/families";
 #[derive(Debug)]
 pub(crate) struct RemoteNode {
     pub(crate) name: String,
-    pub(crate) hand: Client,
     pub(crate) view: View,
 }
 
 impl RemoteNode {
+    /// The hand on it, which is another one after a restart.
+    pub(crate) fn its_hand(&self) -> Result<Client, Error> {
+        self.view.session.hand(&self.name)
+    }
+
     /// Waits for the end of a pod's start: its status tells, or an event of its sandbox.
     async fn ended(&self, pods: &Api<Pod>, name: &str) -> Result<(Pod, PodStart), Error> {
         let events: Api<Event> =
@@ -103,7 +107,7 @@ impl Node for RemoteNode {
     }
 
     async fn hand(&self) -> Result<Arc<dyn Hand>, LabError> {
-        Ok(Arc::new(self.hand.clone()))
+        Ok(Arc::new(self.its_hand()?))
     }
 
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError> {

@@ -3,21 +3,20 @@
 
 use std::time::Duration;
 
-use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::watch::{Watched, until_gone};
+use crate::watch::until_gone;
 
 /// An object of a type of the API.
 pub(crate) fn from<T: serde::de::DeserializeOwned>(object: Value) -> Result<T, Error> {
@@ -59,18 +58,21 @@ pub(crate) async fn remove(client: &Client, objects: &[Value], deadline: Duratio
 
 /// Removes objects with this label that belong to no namespace, of the kinds that the node agent's chart makes, and returns their names.
 pub(crate) async fn remove_cluster_wide(client: &Client, label: &str) -> Result<Vec<String>, Error> {
-    let mut gone = all_gone::<ClusterRole>(client, label).await?;
-    gone.extend(all_gone::<ClusterRoleBinding>(client, label).await?);
-    gone.extend(all_gone::<ValidatingAdmissionPolicy>(client, label).await?);
-    gone.extend(all_gone::<ValidatingAdmissionPolicyBinding>(client, label).await?);
+    let kinds = [
+        ApiResource::erase::<ClusterRole>(&()),
+        ApiResource::erase::<ClusterRoleBinding>(&()),
+        ApiResource::erase::<ValidatingAdmissionPolicy>(&()),
+        ApiResource::erase::<ValidatingAdmissionPolicyBinding>(&()),
+    ];
+    let mut gone = Vec::new();
+    for kind in kinds {
+        gone.extend(all_gone(client, label, &kind).await?);
+    }
     Ok(gone)
 }
 
-async fn all_gone<T>(client: &Client, label: &str) -> Result<Vec<String>, Error>
-where
-    T: Watched + Resource<DynamicType = (), Scope = ClusterResourceScope>,
-{
-    let (all, kind) = (Api::<T>::all(client.clone()), T::kind(&()));
+async fn all_gone(client: &Client, label: &str, of: &ApiResource) -> Result<Vec<String>, Error> {
+    let (all, kind) = (Api::<DynamicObject>::all_with(client.clone(), of), &of.kind);
     let found = match all.list(&ListParams::default().labels(label)).await {
         // Whoever may not list them has made none.
         Err(kube::Error::Api(status)) if status.code == 403 => return Ok(Vec::new()),

@@ -2,11 +2,12 @@
 //! A run's connection to a cluster: what it may do there, the nodes that it uses, and the end of everything that the run made.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cluster::Front;
+use cluster::{Front, Machines};
+use hand::Client as Hand;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -39,6 +40,15 @@ const NEEDED: [(&str, &str, &str); 10] = [
     ("create", "", "pods/exec"),
 ];
 
+/// What only whoever started a cluster has of it.
+#[derive(Clone)]
+pub struct Owned {
+    /// Who stands before its API server.
+    pub front: Arc<dyn Front>,
+    /// Its nodes as machines.
+    pub machines: Arc<dyn Machines>,
+}
+
 /// A run's connection.
 #[derive(Clone)]
 pub struct Session {
@@ -46,12 +56,14 @@ pub struct Session {
     pub(crate) options: SessionOptions,
     /// Names of the nodes in order, those first to which pods are scheduled.
     pub(crate) nodes: Vec<String>,
-    pub(crate) hands: Hands,
+    hands: Arc<Mutex<Hands>>,
     /// The server's version and the first node's kernel.
     evidence: String,
+    /// Of the first node, as its kubelet tells it: `containerd://2.1.4`.
+    runtime: String,
     scenarios: Arc<AtomicU32>,
-    /// The front of a cluster that the run has started.
-    pub(crate) front: Option<Arc<dyn Front>>,
+    /// Where the run has started the cluster.
+    pub(crate) owned: Option<Owned>,
     /// Where the run has the cluster to itself.
     pub(crate) feed: Option<Arc<Feed>>,
 }
@@ -70,12 +82,17 @@ impl Session {
     ///
     /// # Errors
     /// The kubeconfig is wrong, a permission is missing, no node is ready, or a hand is not there in time. What was made is removed.
-    pub async fn open(options: SessionOptions, front: Option<Arc<dyn Front>>) -> Result<Self, Error> {
+    pub async fn open(options: SessionOptions, owned: Option<Owned>) -> Result<Self, Error> {
         let client = connect(&options.kubeconfig).await?;
         permitted(&client).await?;
         let version = client.apiserver_version().await.map_err(Error::api("ask for the server's version"))?;
         let nodes = ready_nodes(&client).await?;
         let evidence = evidence(&version.git_version, &nodes);
+        let runtime = nodes
+            .first()
+            .and_then(|node| node.status.clone()?.node_info)
+            .unwrap_or_default()
+            .container_runtime_version;
         let nodes: Vec<_> = nodes.iter().map(Node::name_any).collect();
         let own = own_namespace(&options.run);
         let made = async {
@@ -85,7 +102,8 @@ impl Session {
         match made.await {
             Ok(hands) => {
                 let feed = options.whole.is_some().then(|| Arc::new(Feed::start(&client)));
-                Ok(Self { client, options, nodes, hands, evidence, scenarios: Arc::default(), front, feed })
+                let (hands, scenarios) = (Arc::new(Mutex::new(hands)), Arc::default());
+                Ok(Self { client, options, nodes, hands, evidence, runtime, scenarios, owned, feed })
             }
             Err(error) => {
                 // The first error says more.
@@ -107,6 +125,25 @@ impl Session {
         &self.evidence
     }
 
+    /// True if the nodes have the container runtime that scenarios call so: a name, and a version where that matters (`cri-o`, `containerd-2`).
+    #[must_use]
+    pub fn has_runtime(&self, name: &str) -> bool {
+        is_runtime(&self.runtime, name)
+    }
+
+    /// The hand of a node.
+    pub(crate) fn hand(&self, node: &str) -> Result<Hand, Error> {
+        let hands = self.hands.lock().unwrap_or_else(PoisonError::into_inner);
+        hands.get(node).cloned().ok_or_else(|| Error::Missing(format!("hand on node {node:?}")))
+    }
+
+    /// Lays a hand on a node again that has lost it.
+    pub(crate) async fn lay_hand_again(&self, node: &str) -> Result<(), Error> {
+        let hand = hands::again(&self.client, &own_namespace(&self.options.run), node, &self.options).await?;
+        self.hands.lock().unwrap_or_else(PoisonError::into_inner).insert(node.to_owned(), hand);
+        Ok(())
+    }
+
     /// A number that no other scenario of the run has.
     pub(crate) fn number(&self) -> u32 {
         self.scenarios.fetch_add(1, Ordering::Relaxed)
@@ -119,6 +156,14 @@ impl Session {
     pub async fn end(&self) -> Result<(), Error> {
         remove(&self.client, &self.options).await
     }
+}
+
+fn is_runtime(version: &str, name: &str) -> bool {
+    let Some((kind, version)) = version.split_once("://") else { return false };
+    let wanted = name.strip_prefix(kind).map(|rest| rest.trim_start_matches('-'));
+    wanted.is_some_and(|wanted| {
+        wanted.is_empty() || version.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.'))
+    })
 }
 
 fn own_namespace(run: &str) -> String {
@@ -252,6 +297,21 @@ mod tests {
         let conditions = json!([{ "type": "Ready", "status": ready }]);
         let status = json!({ "conditions": conditions, "nodeInfo": info });
         from(json!({ "metadata": { "name": name }, "spec": spec, "status": status })).unwrap()
+    }
+
+    #[test]
+    fn a_runtime_is_known_by_its_name_and_version() {
+        assert!(is_runtime("cri-o://1.36.0", "cri-o"));
+        assert!(is_runtime("containerd://2.1.4", "containerd-2"));
+        assert!(is_runtime("containerd://1.6.20~ds1", "containerd-1.6"));
+        for (version, name) in [
+            ("containerd://2.1.4", "containerd-1.6"),
+            ("containerd://21.0", "containerd-2"),
+            ("cri-o://1.36.0", "cri-dockerd"),
+            ("", "cri-o"),
+        ] {
+            assert!(!is_runtime(version, name), "{version} {name}");
+        }
     }
 
     #[test]

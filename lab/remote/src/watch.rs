@@ -9,10 +9,9 @@ use async_trait::async_trait;
 use cluster::News;
 use futures::AsyncBufReadExt as _;
 use futures::stream::{BoxStream, SelectAll, StreamExt as _, TryStreamExt as _};
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::api::{LogParams, WatchEvent, WatchParams};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::api::{ApiResource, DynamicObject, LogParams, WatchEvent, WatchParams};
+use kube::{Api, Client, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
@@ -107,8 +106,9 @@ impl Told {
     pub(crate) async fn of(client: &Client, namespaces: &BTreeSet<String>) -> Result<Self, Error> {
         let mut all = SelectAll::new();
         for namespace in namespaces {
-            all.push(told::<Pod>(client, namespace).await?);
-            all.push(told::<Event>(client, namespace).await?);
+            for kind in [ApiResource::erase::<Pod>(&()), ApiResource::erase::<Event>(&())] {
+                all.push(told(client, namespace, &kind).await?);
+            }
         }
         Ok(Self(all))
     }
@@ -124,11 +124,8 @@ impl News for Told {
     }
 }
 
-async fn told<T>(client: &Client, namespace: &str) -> Result<BoxStream<'static, ()>, Error>
-where
-    T: Watched + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
-    let api: Api<T> = Api::namespaced(client.clone(), namespace);
+async fn told(client: &Client, namespace: &str, kind: &ApiResource) -> Result<BoxStream<'static, ()>, Error> {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, kind);
     let events = api.watch(&WatchParams::default(), FROM_NOW).await;
     Ok(events.map_err(Error::api(format!("watch objects in namespace {namespace}")))?.map(drop).boxed())
 }

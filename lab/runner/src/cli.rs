@@ -17,6 +17,7 @@ Examples:
   cnilab run --sut FILE                    against somebody else's product, as FILE describes it
   cnilab run --kubeconfig FILE             against a cluster that is there, which gets nothing but pods for a while
   cnilab run --real --runtime crio --only race   in a cluster of Kubernetes and CRI-O themselves, which cnilab components builds
+  cnilab run --container                   in a container of Docker or Podman, without root on the host
   cnilab run --mutant all                  every named defect, against the scenarios that must catch it
   cnilab run --mutant all --quick          each against one of them: what gates a change
   cnilab run --rerun target/lab/last/report.json   what did not pass there
@@ -117,6 +118,13 @@ pub enum Command {
     /// The first process of the sandbox; its orders come over standard input
     #[command(hide = true)]
     Inside,
+    /// The first process of a container; its orders are in this file
+    #[cfg(feature = "container")]
+    #[command(hide = true)]
+    Contained {
+        /// The orders
+        orders: PathBuf,
+    },
     /// Gives the process PID a range of users and groups, once standard input says that it is in its namespace
     #[command(hide = true)]
     MapIds {
@@ -198,6 +206,9 @@ pub struct RunArgs {
     /// The cluster, if the run starts one of real components.
     #[command(flatten)]
     pub on: RealArgs,
+    /// Plays the run in a container of Docker or Podman, for who has no root on the host (docs/lab.md)
+    #[arg(long, conflicts_with_all = ["kubeconfig", "mutant", "keep", "real"])]
+    pub container: bool,
     /// Scenarios at a time [default: six times the number of cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
@@ -296,6 +307,7 @@ impl SweepArgs {
             image: String::new(),
             agent_image: None,
             on: RealArgs::default(),
+            container: false,
             jobs: Some(self.jobs.unwrap_or(cores)),
             chaos: None,
             stress: None,

@@ -6,6 +6,7 @@
 //! | [`cli`], [`exit`] | the command line and the exit codes |
 //! | [`locate`], [`sut`], [`product`], [`elf`] | the workspace, the binaries under test, what is claimed of them |
 //! | [`carried`], [`pack`] | the program with all that it needs in one file |
+//! | `container` | a run in a container, with the feature of that name |
 //! | [`chart`] | what the program under test would have an operator apply |
 //! | [`plan`], [`sandbox`] | what is decided outside; the namespaces that it is done in |
 //! | [`catalogue`], [`back_ends`], [`list`] | features found, parsed, played on every back end, selected, listed |
@@ -35,6 +36,8 @@ pub mod catalogue;
 pub mod chart;
 pub mod cli;
 pub mod components;
+#[cfg(feature = "container")]
+mod container;
 pub mod doctor;
 pub mod elf;
 pub mod errors;

@@ -148,7 +148,7 @@ impl Shared {
             deadline: IN_A_CLUSTER,
             exchange: EXCHANGE,
         };
-        let session = Session::open(options, started.as_ref().map(Started::front)).await?;
+        let session = Session::open(options, started.as_ref().map(Started::owned)).await?;
         Ok(Some(Self { session, tier, _started: started }))
     }
 }
@@ -310,6 +310,9 @@ fn again(plan: &Plan) -> String {
     }
     if args.on.real {
         words.push_str(&format!(" {}", args.on));
+    }
+    if args.container {
+        words.push_str(" --container");
     }
     words
 }

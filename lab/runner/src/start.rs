@@ -52,6 +52,8 @@ pub fn start(cli: Cli) -> anyhow::Result<Exit> {
             sandbox::run(Task::Doctor { strict, without_musl })
         }
         Command::Inside => inside::main(perform),
+        #[cfg(feature = "container")]
+        Command::Contained { orders } => contained(&orders),
         Command::MapIds { pid } => {
             ids::map_ids(Pid::from_raw(i32::try_from(pid)?))?;
             Ok(Exit::Ok)
@@ -198,7 +200,7 @@ fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
 }
 
 /// A run that has a product to deploy: in a sandbox, or in a cluster that it has to itself.
-fn with_product(args: RunArgs, mut workspace: Workspace, mutants: Option<Mutants>) -> anyhow::Result<Exit> {
+fn with_product(args: RunArgs, workspace: Workspace, mutants: Option<Mutants>) -> anyhow::Result<Exit> {
     let sut = match under_test(&args, &workspace) {
         Ok(sut) => sut,
         Err(error) if args.sut.is_some() => {
@@ -210,6 +212,39 @@ fn with_product(args: RunArgs, mut workspace: Workspace, mutants: Option<Mutants
     if args.kubeconfig.is_some() {
         return against_a_cluster(args, &workspace, sut);
     }
+    if args.container {
+        return in_a_container(args, &workspace, sut);
+    }
+    in_a_sandbox(args, workspace, sut, mutants)
+}
+
+#[cfg(feature = "container")]
+fn in_a_container(args: RunArgs, workspace: &Workspace, sut: Sut) -> anyhow::Result<Exit> {
+    crate::container::start(args, workspace, sut)
+}
+
+#[cfg(not(feature = "container"))]
+fn in_a_container(_: RunArgs, _: &Workspace, _: Sut) -> anyhow::Result<Exit> {
+    eprintln!(
+        "cnilab: --container: this program was built without it: cargo run --package cnilab --features container -- run --container"
+    );
+    Ok(Exit::Usage)
+}
+
+/// A run in a container, which an outer process has decided on.
+#[cfg(feature = "container")]
+fn contained(orders: &Path) -> anyhow::Result<Exit> {
+    let (args, sut) = crate::container::orders(orders)?;
+    in_a_sandbox(args, Workspace::find()?, sut, None)
+}
+
+/// A run in namespaces of its own.
+fn in_a_sandbox(
+    args: RunArgs,
+    mut workspace: Workspace,
+    sut: Sut,
+    mutants: Option<Mutants>,
+) -> anyhow::Result<Exit> {
     let workload = match workspace.carried {
         Some(_) => PathBuf::new(),
         None => sut::build_workload(&workspace)?,

@@ -13,7 +13,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use cluster::{
-    AgentStandIn, Chaos, Cluster, Fault, Installed, Kernel, LabError, Node, PodStart, RuntimeProfile,
+    AgentStandIn, Chaos, Cluster, Configuration, Fault, Installed, Kernel, LabError, Node, PodStart,
+    RuntimeProfile,
 };
 pub use kubelet::leftovers::Leftovers;
 use kubelet::options::Leaving;
@@ -134,8 +135,8 @@ pub struct NodePlan {
     pub runtime: Option<&'static RuntimeProfile>,
     /// `cniVersion` of its network.
     pub cni_version: Option<String>,
-    /// A reboot empties its configuration directory.
-    pub conf_is_lost: bool,
+    /// Its configuration directory over a reboot.
+    pub configuration: Configuration,
     /// `/run` is no shared mount, as on nodes that are containers.
     pub run_is_private: bool,
     /// Probes take their real time.
@@ -152,16 +153,15 @@ pub struct NodePlan {
 
 impl NodePlan {
     /// The first requirement that only a node that does not exist yet can meet.
-    fn differs(&self) -> Option<&'static str> {
+    fn differs(&self, session: &Session) -> Option<&'static str> {
         let wanted = [
             (self.agent != AgentStandIn::Absent, "a stand-in for its agent"),
             (!self.plugin_env.is_empty(), "an environment of plugins"),
             (!self.plugin_conf.is_empty() || !self.base_conf.is_empty(), "another network configuration"),
             (!self.run_files.is_empty(), "files of the run directory"),
             (self.kernel != Kernel::default(), "another kernel"),
-            (self.runtime.is_some(), "another runtime"),
+            (self.runtime.is_some_and(|wanted| !session.has_runtime(wanted.name)), "another runtime"),
             (self.cni_version.is_some(), "another version of CNI"),
-            (self.conf_is_lost, "an immutable system"),
             (self.run_is_private, "a private /run"),
             (self.outside || self.pods_are_routed, "a network of its own"),
             (self.rp_filter.is_some(), "sysctls"),
@@ -279,7 +279,7 @@ impl Tier {
             let what = format!("play a scenario of {wanted} nodes on {there}");
             return Err(LabError::Unsupported { tier: remote::TIER, what });
         }
-        match node.differs() {
+        match node.differs(session) {
             None => {
                 let cluster = RemoteCluster::begin(session, wanted).await?;
                 if node.installed == Installed::ByAgent {
@@ -323,7 +323,6 @@ impl Tier {
         if let Some(version) = &node.cni_version {
             options.cni_version.clone_from(version);
         }
-        options.conf_is_lost = node.conf_is_lost;
         options.run_is_shared = !node.run_is_private;
         if node.probes_in_real_time {
             options.probe_second = Duration::from_secs(1);

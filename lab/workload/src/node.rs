@@ -70,6 +70,10 @@ fn furnish(files: &Path) -> anyhow::Result<()> {
     mount(Some("node"), "/run", Some("tmpfs"), plain, Some("mode=0755")).context("cannot mount /run")?;
     mount(Some("proc"), "/proc", Some("proc"), plain | MsFlags::MS_NOEXEC, none)
         .context("cannot mount /proc")?;
+    // Of this boot of the node: what a kubelet tells its API server.
+    fs::copy("/proc/sys/kernel/random/uuid", "/run/boot-id").context("cannot make a boot ID")?;
+    mount(Some("/run/boot-id"), "/proc/sys/kernel/random/boot_id", none, MsFlags::MS_BIND, none)
+        .context("cannot mount the boot ID")?;
     for directory in EXPECTED {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {directory}"))?;
     }

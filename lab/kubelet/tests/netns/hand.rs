@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::hand::{Count, Direction, Event, Hand, Kind, Network, Run, Signal, Transport as Ports, Writing};
-use cluster::{Cluster as _, Kubelet as _, Transport};
+use cluster::{Cluster as _, Configuration, Kubelet as _, Machines as _, Transport};
 use serde_json::json;
 
 use crate::isolation::some_user;
@@ -155,7 +155,7 @@ pub(crate) async fn processes_have_the_nodes_numbers_and_the_hand_ends_with_the_
     assert!(seen.contains(&pid) && seen.len() == 3, "the first, the pod's and the hand: {seen:?}");
     former.signal(pid, Signal::Kill).await.unwrap();
     assert!(former.signal(4_000_000, Signal::Kill).await.is_err());
-    lab.cluster.reboot("node-1").await.unwrap();
+    lab.cluster.reboot("node-1", Configuration::Stays).await.unwrap();
     let gone = async {
         while former.list(Path::new("/proc")).await.is_ok() {
             tokio::task::yield_now().await;
@@ -196,7 +196,7 @@ pub(crate) async fn the_root_of_the_first_process_is_the_nodes_own() {
         hand.remove(Path::new("/etc/cni/net.d/x")).await.unwrap();
         drop(pod);
         lab.cluster.delete_pod("default", &name).await.unwrap();
-        lab.cluster.reboot("node-1").await.unwrap();
+        lab.cluster.reboot("node-1", Configuration::Stays).await.unwrap();
     }
     lab.cluster.stop().await.unwrap();
 }

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 
-use cluster::{Answer, Cluster as _, Installed, Kubelet as _, Transport};
+use cluster::{Answer, Cluster as _, Configuration, Installed, Kubelet as _, Machines as _, Transport};
 use kubelet::netns;
 use kubelet::options::{SERVICE, SERVICE_V6};
 use kubelet::services::TRANSLATED;
@@ -41,7 +41,7 @@ pub(crate) async fn the_api_server_has_a_service_whose_address_nobody_has() {
 pub(crate) async fn a_node_translates_again_after_a_boot_that_took_what_it_translated() {
     let lab = Lab::with(&NODES, |options| options.installed = Installed::ByAgent).await;
     let node = lab.directory.join("node-1/node.netns");
-    lab.cluster.reboot("node-1").await.unwrap();
+    lab.cluster.reboot("node-1", Configuration::Stays).await.unwrap();
     for address in [SERVICE.0, SERVICE_V6] {
         let service = SocketAddr::new(address.parse().unwrap(), SERVICE.1);
         let back = async { while !reaches(&node, service).await {} };

@@ -6,7 +6,9 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use cluster::{AgentStandIn, CniCall, Kubelet as _, PodName, PodStart, RuntimeCall};
+use cluster::{
+    AgentStandIn, CniCall, Configuration, Kubelet as _, Machines as _, PodName, PodStart, RuntimeCall,
+};
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, SOON, one};
@@ -155,7 +157,7 @@ pub(crate) async fn a_reboot_takes_all_of_run_and_the_programs_that_listened_the
     hand.make_directory(Path::new("/run/istio-cni/deep/deeper")).await.unwrap();
     let agent = UnixStream::connect(paths.run_dir.join("agent.sock")).unwrap();
     let multus = UnixStream::connect(lab.directory.join("node-1/root/run/multus/multus.sock")).unwrap();
-    lab.cluster.reboot("node-1").await.unwrap();
+    lab.cluster.reboot("node-1", Configuration::Stays).await.unwrap();
     for mut stream in [agent, multus] {
         stream.set_read_timeout(Some(SOON)).unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap(), 0, "whoever listened is gone");

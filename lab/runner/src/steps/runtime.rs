@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cluster::RuntimeProfile;
+use cluster::{Configuration, RuntimeProfile};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::Api;
@@ -40,7 +40,7 @@ fn speaks(world: &mut LabWorld, version: String) {
 /// As Talos and Bottlerocket: a reboot empties the CNI directory.
 #[given("the node is of an immutable system")]
 fn immutable(world: &mut LabWorld) {
-    world.node.conf_is_lost = true;
+    world.node.configuration = Configuration::IsLost;
 }
 
 /// As on a node whose primary CNI is not installed yet.
@@ -63,10 +63,10 @@ async fn writes(world: &mut LabWorld) -> Step {
 async fn restarted(world: &mut LabWorld, what: String) -> Step {
     let tier = world.cluster().await?;
     let name = tier.node()?.name().to_owned();
-    let kubelet = tier.kubelet()?;
+    let machines = tier.machines()?;
     Ok(match what.as_str() {
-        "runtime" => kubelet.restart_runtime(&name).await,
-        _ => kubelet.restart_kubelet(&name).await,
+        "runtime" => machines.restart_runtime(&name).await,
+        _ => machines.restart_kubelet(&name).await,
     }?)
 }
 

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use cluster::Front;
+use async_trait::async_trait;
+use cluster::{Configuration, LabError, Machines};
 use nix::unistd::geteuid;
 use real::image::Image;
 use real::{
     Choice, Cluster, ClusterOptions, Components, NetworkName, Programs, RuntimeName, cgroups, registry,
 };
+use remote::Owned;
 use serde_json::json;
 
 use crate::binaries::AGENT;
@@ -97,7 +99,7 @@ fn sweep(is_gone: impl Fn(u32) -> bool) {
 /// A cluster that has started.
 #[derive(Debug)]
 pub struct Started {
-    cluster: Cluster,
+    cluster: Arc<Cluster>,
     /// An administrator's, in the sandbox.
     pub kubeconfig: PathBuf,
 }
@@ -125,7 +127,7 @@ impl Started {
             cgroup: of.cgroup.clone(),
             record: of.record.clone(),
         });
-        let cluster = cluster.await?;
+        let cluster = Arc::new(cluster.await?);
         let kubeconfig = Path::new(DIRECTORY).join("kubeconfig");
         let text = cluster.kubeconfig(&real::control::server())?;
         fs::write(&kubeconfig, text).with_context(|| format!("cannot write {}", kubeconfig.display()))?;
@@ -141,10 +143,11 @@ impl Started {
         Ok(self.cluster.kubeconfig(server)?)
     }
 
-    /// The front before its API server.
+    /// What only its owner has of it.
     #[must_use]
-    pub fn front(&self) -> Arc<dyn Front> {
-        Arc::new(self.cluster.front().clone())
+    pub fn owned(&self) -> Owned {
+        let front = Arc::new(self.cluster.front().clone());
+        Owned { front, machines: Arc::new(RealMachines(Arc::clone(&self.cluster))) }
     }
 
     /// Deploys the node agent of the product, and waits until it is ready on every node.
@@ -160,6 +163,29 @@ impl Started {
         self.cluster.rolled_out(NAMESPACE, DAEMON_SET).await?;
         eprintln!("the node agent is ready {:.1} s later", begun.elapsed().as_secs_f64());
         Ok(())
+    }
+}
+
+/// Nodes of a cluster of real components.
+struct RealMachines(Arc<Cluster>);
+
+fn restarted(result: Result<(), real::Error>) -> Result<(), LabError> {
+    result
+        .map_err(|error| LabError::Harness { what: "start a node again".to_owned(), why: error.to_string() })
+}
+
+#[async_trait]
+impl Machines for RealMachines {
+    async fn reboot(&self, node: &str, configuration: Configuration) -> Result<(), LabError> {
+        restarted(self.0.reboot(node, configuration == Configuration::IsLost).await)
+    }
+
+    async fn restart_runtime(&self, node: &str) -> Result<(), LabError> {
+        restarted(self.0.restart_runtime(node).await)
+    }
+
+    async fn restart_kubelet(&self, node: &str) -> Result<(), LabError> {
+        restarted(self.0.restart_kubelet(node).await)
     }
 }
 

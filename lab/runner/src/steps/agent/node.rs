@@ -77,7 +77,7 @@ async fn reboots(world: &mut LabWorld) -> Step {
     let name = tier.node()?.name().to_owned();
     world.starts.clear();
     exposure::begin_anew(world);
-    Ok(tier.kubelet()?.reboot(&name).await?)
+    Ok(tier.machines()?.reboot(&name, world.node.configuration).await?)
 }
 
 fn its_name(world: &mut LabWorld) -> Result<PodName, Stop> {

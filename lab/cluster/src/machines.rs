@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What only those can do to a node who run it as a machine: the lab does where it has started it.
+
+use async_trait::async_trait;
+
+use crate::LabError;
+
+/// Directory of network configurations, over a reboot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Configuration {
+    /// It is on a disk.
+    #[default]
+    Stays,
+    /// It is in memory, as on Talos and Bottlerocket: a reboot empties it.
+    IsLost,
+}
+
+/// Machines of a cluster, by the names of their nodes.
+#[async_trait]
+pub trait Machines: Send + Sync {
+    /// Restarts a node: processes, namespaces and what is in `/run` are lost, and returns when its kubelet is up again.
+    async fn reboot(&self, node: &str, configuration: Configuration) -> Result<(), LabError>;
+
+    /// Restarts the container runtime of a node; pods run on.
+    async fn restart_runtime(&self, node: &str) -> Result<(), LabError>;
+
+    /// Restarts the kubelet of a node; pods run on.
+    async fn restart_kubelet(&self, node: &str) -> Result<(), LabError>;
+}
