@@ -36,6 +36,8 @@ const READY: Duration = Duration::from_secs(60);
 /// From a DaemonSet's creation until its pods are ready.
 const ROLLOUT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
+/// Pause before a program is started again, as in the unit of containerd (`RestartSec`).
+const RESTART: Duration = Duration::from_secs(5);
 /// Field manager of applied objects.
 const MANAGER: &str = "cnilab";
 
@@ -142,6 +144,19 @@ impl Cluster {
     /// As above.
     pub async fn restart_kubelet(&self, node: &str) -> Result<(), Error> {
         self.node(node).await?.restart_kubelet(&self.options).await
+    }
+
+    /// Starts runtimes and kubelets again that have ended, as the units of distributions do (`Restart=always`): a containerd ends by itself where
+    /// its directory of network configurations is removed.
+    pub async fn supervise(&self) {
+        let mut due = interval(RESTART);
+        loop {
+            due.tick().await;
+            for node in &self.nodes {
+                // One that does not start is tried again.
+                let _ = node.lock().await.restart_ended(&self.options).await;
+            }
+        }
     }
 
     async fn node(&self, name: &str) -> Result<MutexGuard<'_, Node>, Error> {

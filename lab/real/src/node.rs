@@ -140,6 +140,20 @@ impl Node {
         Ok(())
     }
 
+    /// Starts again what has ended.
+    ///
+    /// # Errors
+    /// As for a start.
+    pub(crate) async fn restart_ended(&mut self, options: &ClusterOptions) -> Result<(), Error> {
+        if self.runtime.goes_on().is_err() {
+            self.runtime = runtime(&self.place, options).await?;
+        }
+        if self.kubelet.goes_on().is_err() {
+            self.kubelet = kubelet(&self.place, self.number, options).await?;
+        }
+        Ok(())
+    }
+
     #[must_use]
     pub fn name(&self) -> String {
         self.number.name()

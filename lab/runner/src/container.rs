@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -48,7 +49,7 @@ const PROGRAM: &str = "/cnilab";
 const ORDERS: &str = "/orders.json";
 
 /// Plays a run in a container.
-pub(crate) fn start(mut args: RunArgs, workspace: &Workspace, sut: Sut) -> anyhow::Result<Exit> {
+pub(crate) fn start(mut args: RunArgs, workspace: &Workspace, sut: &Sut) -> anyhow::Result<Exit> {
     let of_run = || args.report_dir.clone().unwrap_or_else(|| workspace.lab.join("last"));
     let report_dir = report::fresh(&of_run())?;
     let files = tempfile::tempdir().context("no temporary directory")?;
@@ -56,7 +57,7 @@ pub(crate) fn start(mut args: RunArgs, workspace: &Workspace, sut: Sut) -> anyho
     // In there everything has the path that it has here.
     args.report_dir = Some(report_dir.clone());
     args.sut.get_or_insert_with(|| sut.dir.clone());
-    let orders = serde_json::to_vec(&(args, &sut)).context("cannot write orders")?;
+    let orders = serde_json::to_vec(&(&args, sut)).context("cannot write orders")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     runtime.block_on(async {
         let docker = docker_client_instance()
@@ -88,8 +89,9 @@ pub(crate) fn start(mut args: RunArgs, workspace: &Workspace, sut: Sut) -> anyho
     })
 }
 
-/// What an outer process has decided: arguments and product.
+/// What an outer process has decided: arguments and product. Makes of the image's root one that runtimes and plugins know: they say `/var/run`.
 pub(crate) fn orders(path: &Path) -> anyhow::Result<(RunArgs, Sut)> {
+    fs::create_dir_all("/var").and_then(|()| symlink("/run", "/var/run")).context("cannot make /var/run")?;
     let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_slice(&text).with_context(|| format!("{} has no orders", path.display()))
 }

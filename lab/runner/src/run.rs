@@ -66,9 +66,11 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     };
     let seconds = started.elapsed().as_secs_f64();
     let records = stress::fold(in_order(&catalogue, ledger.records()));
-    if let Some(shared) = shared {
-        shared.session.end().await.context("cannot remove what the run made in the cluster")?;
-    }
+    // A cluster that the run has started ends with it.
+    let ended = match &shared {
+        Some(Shared { session, started: None, .. }) => session.end().await,
+        _ => Ok(()),
+    };
     let exit = match &plan.mutants {
         Some(mutants) => tell(&plan, MutantReport::new(header, mutants, &records, seconds), interrupted)?,
         None => {
@@ -76,6 +78,7 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
             conclude(&plan, Report::new(header, &plan, records, seconds), interrupted)?
         }
     };
+    ended.context("cannot remove what the run made in the cluster")?;
     if plan.args.keep && !interrupted {
         board::say(&format!("kept: nsenter -t {} -p -m -n; Ctrl-C ends it", place.outer_pid));
         termination.came().await;
@@ -125,7 +128,7 @@ struct Shared {
     session: Session,
     tier: &'static str,
     /// Where the run has started it: it ends with this.
-    _started: Option<Started>,
+    started: Option<Started>,
 }
 
 impl Shared {
@@ -149,7 +152,7 @@ impl Shared {
             exchange: EXCHANGE,
         };
         let session = Session::open(options, started.as_ref().map(Started::owned)).await?;
-        Ok(Some(Self { session, tier, _started: started }))
+        Ok(Some(Self { session, tier, started }))
     }
 }
 

@@ -213,18 +213,18 @@ fn with_product(args: RunArgs, workspace: Workspace, mutants: Option<Mutants>) -
         return against_a_cluster(args, &workspace, sut);
     }
     if args.container {
-        return in_a_container(args, &workspace, sut);
+        return in_a_container(args, &workspace, &sut);
     }
     in_a_sandbox(args, workspace, sut, mutants)
 }
 
 #[cfg(feature = "container")]
-fn in_a_container(args: RunArgs, workspace: &Workspace, sut: Sut) -> anyhow::Result<Exit> {
+fn in_a_container(args: RunArgs, workspace: &Workspace, sut: &Sut) -> anyhow::Result<Exit> {
     crate::container::start(args, workspace, sut)
 }
 
 #[cfg(not(feature = "container"))]
-fn in_a_container(_: RunArgs, _: &Workspace, _: Sut) -> anyhow::Result<Exit> {
+fn in_a_container(_: RunArgs, _: &Workspace, _: &Sut) -> anyhow::Result<Exit> {
     eprintln!(
         "cnilab: --container: this program was built without it: cargo run --package cnilab --features container -- run --container"
     );

@@ -131,6 +131,8 @@ impl Started {
         let kubeconfig = Path::new(DIRECTORY).join("kubeconfig");
         let text = cluster.kubeconfig(&real::control::server())?;
         fs::write(&kubeconfig, text).with_context(|| format!("cannot write {}", kubeconfig.display()))?;
+        let supervised = Arc::clone(&cluster);
+        tokio::spawn(async move { supervised.supervise().await });
         eprintln!("nodes are ready after {:.1} s", begun.elapsed().as_secs_f64());
         Ok(Self { cluster, kubeconfig })
     }
