@@ -18,7 +18,7 @@ const PLUGINS: &str = "/opt/cni/bin";
 /// Directory of the runtime's configurations.
 pub(crate) const LISTS: &str = "/etc/cni/net.d";
 /// Of CNI: the first that has STATUS and GC.
-const VERSION: &str = "1.1.0";
+pub const VERSION: &str = "1.1.0";
 /// The network's first plugin, the standard one, under the name that scenarios give a primary network's.
 const FIRST: &str = "lab-net";
 /// Its name among the standard plugins.

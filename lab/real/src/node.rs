@@ -105,6 +105,8 @@ impl Node {
         configuration_is_lost: bool,
     ) -> Result<(), Error> {
         let (name, programs) = (self.number.name(), &options.programs);
+        self.kubelet.kill().await?;
+        self.runtime.kill().await?;
         self.place.end().await?;
         unlink(&name).await?;
         cgroups::clear(Path::new(cgroups::MOUNTS), &self.number.cgroup(options))?;

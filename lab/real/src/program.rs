@@ -105,6 +105,14 @@ impl Program {
         }
     }
 
+    /// Kills it, and waits until it has ended: it is no child of its node's first process, which cannot end before somebody has waited for it.
+    ///
+    /// # Errors
+    /// It cannot be waited for.
+    pub async fn kill(&mut self) -> Result<(), Error> {
+        self.child.kill().await.map_err(|source| Error::System("end a program", source))
+    }
+
     fn failed(&self, why: String) -> Error {
         Error::Program { program: self.name.clone(), why, log: self.log.clone() }
     }

@@ -31,6 +31,22 @@ impl Before {
         Ok(Self { configurations: configurations(node).await?, node: object(node).await? })
     }
 
+    /// The list of its network: the first that there is.
+    pub(crate) fn network(&self) -> Value {
+        let mut lists = self.configurations.iter().filter(|(name, _)| name.ends_with(".conflist"));
+        lists.next().and_then(|(_, text)| serde_json::from_slice(text).ok()).unwrap_or_default()
+    }
+
+    /// Writes configurations that the node has no longer: without a network, runtimes take no pod down.
+    pub(crate) async fn give_back(&self, node: &RemoteNode) -> Result<(), LabError> {
+        let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).conf_dir);
+        let now = configurations(node).await?;
+        for (name, text) in self.configurations.iter().filter(|(name, _)| !now.contains_key(*name)) {
+            hand.write(&directory.join(name), text, Writing::WHOLE).await?;
+        }
+        Ok(())
+    }
+
     /// Makes the node what it was.
     pub(crate) async fn restore(&self, node: &RemoteNode) -> Result<(), LabError> {
         self.restore_configurations(node).await?;

@@ -45,6 +45,17 @@ pub struct RemoteCluster {
     before: Vec<Before>,
 }
 
+/// A node before a scenario. The former one may have cost it its hand: a container runtime that ends takes all streams with it.
+async fn seen(node: &RemoteNode) -> Result<Before, LabError> {
+    match Before::of(node).await {
+        Ok(before) => Ok(before),
+        Err(_) => {
+            node.view.session.lay_hand_again(&node.name).await?;
+            Before::of(node).await
+        }
+    }
+}
+
 /// Namespaces with something of a scenario in them.
 #[derive(Debug, Default)]
 struct Used {
@@ -67,13 +78,17 @@ impl RemoteCluster {
     pub async fn begin(session: &Session, playing: usize) -> Result<Self, LabError> {
         let prefix = format!("cnilab-{}-{}", session.options.run, session.number());
         let view = View { session: session.clone(), prefix };
-        let node = |name: &String| RemoteNode { name: name.clone(), view: view.clone() };
-        let nodes: Vec<_> = session.nodes.iter().map(node).collect();
+        let node =
+            |name: &String| RemoteNode { name: name.clone(), view: view.clone(), network: Value::Null };
+        let mut nodes: Vec<_> = session.nodes.iter().map(node).collect();
         let mut before = Vec::new();
         let is_whole = session.options.whole.is_some();
         let playing = if is_whole { playing } else { nodes.len() };
         if is_whole {
-            before = try_join_all(nodes.iter().map(Before::of)).await?;
+            before = try_join_all(nodes.iter().map(seen)).await?;
+            for (node, before) in nodes.iter_mut().zip(&before) {
+                node.network = before.network();
+            }
             let others = nodes.iter().skip(playing);
             let run = (LABEL, session.options.run.as_str());
             try_join_all(others.map(|node| cordon::lay(&session.client, &node.name, run))).await?;
@@ -156,6 +171,14 @@ impl RemoteCluster {
     /// The API server rejects it.
     pub async fn end(&self, applied: &[Value]) -> Result<(), LabError> {
         let used = std::mem::take(&mut *self.used.lock().await);
+        let given_back = self.nodes.iter().zip(&self.before).map(async |(node, before)| {
+            if before.give_back(node).await.is_err() {
+                self.session().lay_hand_again(&node.name).await?;
+                before.give_back(node).await?;
+            }
+            Ok::<_, LabError>(())
+        });
+        try_join_all(given_back).await?;
         let (system, of_pods): (Vec<_>, Vec<_>) =
             used.made.iter().partition(|name| self.is_whole() && *name == SYSTEM_NAMESPACE);
         self.begins_to_go(&of_pods).await?;

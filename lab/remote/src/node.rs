@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::hand::Hand;
+use cluster::hand::{Hand, Writing};
 use cluster::{CniAnswer, CniCall, LabError, Node, PodStart};
 use futures::TryStreamExt as _;
 use hand::Client;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::{Api, ResourceExt as _};
+use serde_json::Value;
 
 use crate::error::Error;
 use crate::start::{Progress, progress, sandbox_failure};
@@ -25,6 +26,8 @@ const FAMILIES: &str = "lab.millrace.dev/families";
 pub(crate) struct RemoteNode {
     pub(crate) name: String,
     pub(crate) view: View,
+    /// The list of its network, where a scenario may change it.
+    pub(crate) network: Value,
 }
 
 impl RemoteNode {
@@ -82,8 +85,13 @@ impl Node for RemoteNode {
         &self.name
     }
 
-    async fn write_conflist(&self, file: &str, _text: &str) -> Result<(), LabError> {
-        Err(Error::Unsupported(format!("write {file} of a node's network configuration")).into())
+    async fn write_conflist(&self, file: &str, text: &str) -> Result<(), LabError> {
+        let path = self.directories().conf_dir.join(file);
+        Ok(self.its_hand()?.write(&path, text.as_bytes(), Writing::WHOLE).await?)
+    }
+
+    fn network(&self) -> Value {
+        self.network.clone()
     }
 
     async fn pod_started(

@@ -131,6 +131,12 @@ impl Session {
         is_runtime(&self.runtime, name)
     }
 
+    /// True if the run has started the cluster.
+    #[must_use]
+    pub fn is_owned(&self) -> bool {
+        self.owned.is_some()
+    }
+
     /// The hand of a node.
     pub(crate) fn hand(&self, node: &str) -> Result<Hand, Error> {
         let hands = self.hands.lock().unwrap_or_else(PoisonError::into_inner);

@@ -26,6 +26,9 @@ use crate::{
 /// deadlines.
 const JOBS_PER_CORE: usize = 6;
 
+/// The same of defects: each scenario of a defect ends at the first step that sees it, and most of them wait for something that does not come.
+const DEFECTS_PER_CORE: usize = 12;
+
 /// Runs the command line.
 pub fn start(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
@@ -322,12 +325,13 @@ fn under_test(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<Sut> {
 fn jobs(args: &RunArgs) -> usize {
     match args.agent_image {
         Some(_) => 1,
-        None => args.jobs.map_or_else(default_jobs, usize::from),
+        None => args.jobs.map_or_else(|| default_jobs(args), usize::from),
     }
 }
 
-fn default_jobs() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from) * JOBS_PER_CORE
+fn default_jobs(args: &RunArgs) -> usize {
+    let per_core = if args.mutant.is_some() { DEFECTS_PER_CORE } else { JOBS_PER_CORE };
+    std::thread::available_parallelism().map_or(1, usize::from) * per_core
 }
 
 /// Sixteen bits that differ from run to run: enough to tell runs apart, short enough to read out.

@@ -161,7 +161,12 @@ impl NodePlan {
             (!self.run_files.is_empty(), "files of the run directory"),
             (self.kernel != Kernel::default(), "another kernel"),
             (self.runtime.is_some_and(|wanted| !session.has_runtime(wanted.name)), "another runtime"),
-            (self.cni_version.is_some(), "another version of CNI"),
+            (
+                self.cni_version
+                    .as_ref()
+                    .is_some_and(|wanted| !session.is_owned() || wanted != real::network::VERSION),
+                "another version of CNI",
+            ),
             (self.run_is_private, "a private /run"),
             (self.outside || self.pods_are_routed, "a network of its own"),
             (self.rp_filter.is_some(), "sysctls"),
