@@ -10,7 +10,7 @@ Feature: A node without a network is not ready, and gets one nevertheless
     And the node agent is on the host's network
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
-    Then the node is not ready: "NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"
+    Then the node is not ready: "NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: "
     And the node has the taints "node.kubernetes.io/not-ready" within 10 s
     When the node agent is deployed
     Then the node agent is not ready: "no runtime would find a valid network configuration"
@@ -76,7 +76,7 @@ Feature: A node without a network is not ready, and gets one nevertheless
     And an init container checks its rules
     And it runs
     When the node reboots
-    Then the node is not ready: "cni plugin not initialized"
+    Then the node is not ready: "NetworkReady=false reason:NetworkPluginNotReady"
     And it waits for the node's network
     And the node agent is not ready: "no runtime would find a valid network configuration"
     When the primary CNI writes its list

@@ -63,7 +63,7 @@ impl Network {
     /// # Errors
     /// One is not built.
     pub fn find(name: NetworkName, components: &Components, workload: &Path) -> Result<Self, Error> {
-        let standard = [STANDARD, "host-local", "loopback", "portmap"].map(|plugin| ("cni-plugins", plugin));
+        let standard = [STANDARD, "host-local", "loopback"].map(|plugin| ("cni-plugins", plugin));
         let own = match name {
             NetworkName::Bridge => None,
             NetworkName::MultusThin => Some((MULTUS, "multus")),
@@ -90,7 +90,8 @@ impl Network {
             let to = place.find(PLUGINS).join(if name == STANDARD { OsStr::new(FIRST) } else { name });
             fs::copy(plugin, &to).map_err(Error::file("write", &to))?;
         }
-        let list = self.list(place, ranges)?;
+        let list = bridge(ranges);
+        place.write(&format!("{LISTS}/{LIST}"), format!("{list:#}\n"))?;
         if self.name != NetworkName::MultusThin {
             return Ok(());
         }
@@ -98,16 +99,6 @@ impl Network {
         place.write(&of, kubeconfig)?;
         let multus = thin(&list, Path::new(&of));
         place.write(&format!("{LISTS}/00-multus.conf"), format!("{multus:#}\n"))
-    }
-
-    /// Writes the list of the standard plugins, and returns it.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn list(&self, place: &Place, ranges: Vec<String>) -> Result<Value, Error> {
-        let list = bridge(ranges);
-        place.write(&format!("{LISTS}/{LIST}"), format!("{list:#}\n"))?;
-        Ok(list)
     }
 
     /// Has the calls of the network's first plugin written to this file, a line of JSON each ([`cluster::CniCall::told`]).
@@ -157,7 +148,7 @@ impl Network {
     }
 }
 
-/// List of the standard plugins.
+/// List of the standard plugins: of one, as scenarios know it.
 fn bridge(ranges: Vec<String>) -> Value {
     let ranges: Vec<_> = ranges.into_iter().map(|range| json!([{ "subnet": range }])).collect();
     let routes: Vec<_> = families("0.0.0.0/0", "::/0").into_iter().map(|to| json!({ "dst": to })).collect();
@@ -168,8 +159,7 @@ fn bridge(ranges: Vec<String>) -> Value {
         "hairpinMode": true,
         "ipam": { "type": "host-local", "ranges": ranges, "routes": routes },
     });
-    let portmap = json!({ "type": "portmap", "capabilities": { "portMappings": true } });
-    json!({ "cniVersion": VERSION, "name": "lab", "plugins": [bridge, portmap] })
+    json!({ "cniVersion": VERSION, "name": "lab", "plugins": [bridge] })
 }
 
 /// Configuration as the entrypoint of Multus thin writes it: the first network's within its own.
@@ -178,7 +168,6 @@ fn thin(first: &Value, kubeconfig: &Path) -> Value {
         "cniVersion": VERSION,
         "name": "multus-cni-network",
         "type": "multus",
-        "capabilities": { "portMappings": true },
         "kubeconfig": kubeconfig,
         "delegates": [first],
     })

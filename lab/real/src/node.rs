@@ -113,9 +113,7 @@ impl Node {
         let files = options.directory.join(&name);
         self.place = Place::start(&name, &programs.workload, &files).await?;
         if configuration_is_lost {
-            // As whoever brings the primary CNI up writes it on each start.
             self.place.empty(network::LISTS)?;
-            programs.network.list(&self.place, self.number.pods())?;
         }
         link(&self.place, self.number, programs).await?;
         (self.runtime, self.kubelet) = run(&self.place, self.number, options).await?;

@@ -9,6 +9,9 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Event, Pod};
 /// Reason of the event of a sandbox that could not be made (kubelet, `FailedCreatePodSandBox`).
 const NO_SANDBOX: &str = "FailedCreatePodSandBox";
 
+/// Reason of the event of a pod that waits for the node's network (kubelet, `NetworkNotReady`): no sandbox is tried meanwhile.
+const NO_NETWORK: &str = "NetworkNotReady";
+
 /// In the message of a Multus that could not ask for the pod within its own deadline: no plugin was called, and the kubelet tries again.
 const NOT_ASKED: &str = "error waiting for pod";
 
@@ -76,7 +79,8 @@ fn failure(container: &ContainerStatus, not_started: bool, message: String) -> O
 /// the plugin's code.
 pub(crate) fn sandbox_failure(event: &Event, pod: &Pod) -> Option<PodStart> {
     let message = event.message.clone().unwrap_or_default();
-    let is_its = event.involved_object.uid == pod.metadata.uid && event.reason.as_deref() == Some(NO_SANDBOX);
+    let tells = [NO_SANDBOX, NO_NETWORK].iter().any(|reason| event.reason.as_deref() == Some(reason));
+    let is_its = event.involved_object.uid == pod.metadata.uid && tells;
     (is_its && !message.contains(NOT_ASKED)).then_some(PodStart::SandboxFailed { code: None, message })
 }
 
@@ -138,9 +142,9 @@ mod tests {
     }
 
     /// Result of a failed sandbox of the pod with uid 1, as far as the pod with this one goes.
-    fn failed(message: &str, uid: &str) -> Option<PodStart> {
+    fn failed(reason: &str, message: &str, uid: &str) -> Option<PodStart> {
         let event = json!({
-            "metadata": {}, "reason": "FailedCreatePodSandBox", "message": message,
+            "metadata": {}, "reason": reason, "message": message,
             "involvedObject": { "uid": "1" },
         });
         let pod = json!({ "metadata": { "uid": uid } });
@@ -149,13 +153,23 @@ mod tests {
 
     #[test]
     fn an_event_of_a_former_pod_of_that_name_is_no_failure() {
-        assert_eq!(failed("no", "2"), None);
+        assert_eq!(failed(NO_SANDBOX, "no", "2"), None);
         let no = PodStart::SandboxFailed { code: None, message: "no".to_owned() };
-        assert_eq!(failed("no", "1"), Some(no));
+        assert_eq!(failed(NO_SANDBOX, "no", "1"), Some(no));
+        assert_eq!(failed("Pulled", "no", "1"), None);
+    }
+
+    #[test]
+    fn a_pod_that_waits_for_the_nodes_network_does_not_start() {
+        let waits = PodStart::SandboxFailed { code: None, message: "network is not ready".to_owned() };
+        assert_eq!(failed(NO_NETWORK, "network is not ready", "1"), Some(waits));
     }
 
     #[test]
     fn a_multus_that_could_not_ask_is_asked_again() {
-        assert_eq!(failed("Multus: [a/b]: error waiting for pod: context deadline exceeded", "1"), None);
+        assert_eq!(
+            failed(NO_SANDBOX, "Multus: [a/b]: error waiting for pod: context deadline exceeded", "1"),
+            None
+        );
     }
 }
