@@ -39,9 +39,10 @@ Feature: A runtime uses the configuration that it has read (field 22)
 
   @mutant:orphan-stays
   Scenario: The directory is deleted and made again
-    containerd looks for it every five seconds; others never get over it, until they are restarted.
+    containerd 1.6 looks for it every five seconds; 2.4 ends, and its unit starts it again five seconds later. Others never get over it, until they are restarted.
 
-    Given the node agent is ready
+    Given the node's runtime is "containerd-2"
+    And the node agent is ready
     And its log may have the error "what took its place cannot be seen from here"
     When the CNI directory is deleted and made again
     Then the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 20000 ms
