@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::{
-    Cluster, Configuration, Front, LabError, Machines, News, Node, PodName, PodStart, SYSTEM_NAMESPACE,
-    Workload,
+    Cluster, CniAnswer, Configuration, Front, LabError, Machines, News, Node, PodName, PodStart,
+    SYSTEM_NAMESPACE, Workload,
 };
 use futures::future::{join_all, try_join_all};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -25,7 +25,7 @@ use crate::start::{Progress, addresses, progress};
 use crate::view::View;
 use crate::watch::{Told, until, until_gone};
 use crate::workload::RemotePod;
-use crate::{cordon, logs, objects};
+use crate::{cordon, exec, logs, objects};
 
 /// A real kubelet probes and reports in seconds, and nodes are busy with others.
 const PATIENCE: u32 = 3;
@@ -292,6 +292,15 @@ impl Cluster for RemoteCluster {
         let what = || format!("the start of pod {}/{}", pod.namespace, pod.name);
         let runs = |pod: &Pod| matches!(progress(pod), Progress::Ended(PodStart::Running { .. }));
         Ok(until(&pods, &pod.name, what, deadline * PATIENCE, runs).await.map(drop)?)
+    }
+
+    async fn exec(&self, pod: &PodName, container: &str, words: &[&str]) -> Result<CniAnswer, LabError> {
+        let pods = self.view.pods(&pod.namespace)?;
+        let run = exec::run(&pods, &pod.name, container, words);
+        let deadline = self.session().options.deadline;
+        let what = || format!("the end of {words:?} in pod {}/{}", pod.namespace, pod.name);
+        let ended = tokio::time::timeout(deadline, run).await;
+        Ok(ended.map_err(|_| Error::Deadline { what: what(), deadline })??)
     }
 
     async fn fetch(&self, pod: &PodName, port: u16, path: &str) -> Result<(Option<u16>, String), LabError> {

@@ -15,6 +15,7 @@
 //! | `options` | options of a session |
 //! | `logs` | what containers have printed |
 //! | `start` | result of a pod's start, from what the API says of it: pure |
+//! | `exec` | programs in containers |
 //! | `feed` | cluster-wide watches |
 //! | `watch` | waiting for an object, or a line |
 //! | `workload` | a running pod, through the hand |
@@ -23,6 +24,7 @@ mod before;
 mod cluster;
 mod cordon;
 pub mod error;
+mod exec;
 mod feed;
 mod hands;
 mod logs;

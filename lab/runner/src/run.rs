@@ -386,6 +386,7 @@ Feature: The harness itself
             image: String::new(),
             agent_image: None,
             on: RealArgs::default(),
+            container: false,
             jobs: None,
             chaos: None,
             stress: None,

@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use cluster::hand::Writing;
+use cluster::{PodName, PodStart};
 use cucumber::{given, then, when};
 use futures::future::join_all;
+use serde_json::Value;
 
 use super::agent;
 use super::objects::CONTAINER;
@@ -20,6 +22,8 @@ use crate::tier::MESH_NAMESPACE;
 const PAUSE: Duration = Duration::from_millis(60);
 /// Files per burst.
 const BURST: usize = 8;
+/// Deadline of a pod whose sandbox may have to be made more than once: a kubelet backs off for 10 s and then longer.
+const COME_UP: Duration = Duration::from_secs(60);
 /// Blocking threads end after 10 s of idleness.
 const IDLE: Duration = Duration::from_secs(20);
 /// Permitted growth in KiB of a process after a few more passes.
@@ -33,17 +37,26 @@ pub struct Uses {
     memory: u64,
 }
 
-/// Waits until each has run or failed.
-#[when(regex = r"^(\d+) pods of the mesh start at once$")]
-async fn crowd(world: &mut LabWorld, count: usize) -> Step {
-    let tier = world.cluster().await?;
-    let mut starts = Vec::new();
+/// Names and objects of so many pods of the mesh.
+fn many(world: &mut LabWorld, count: usize) -> Result<Vec<(String, Value)>, Stop> {
+    let mut all = Vec::new();
     for number in 0..count {
         let name = format!("crowd-{number}");
         let pod = Pod::meshed(&name, MESH_NAMESPACE);
         let object = pod.admitted().map_err(Stop::harness)?;
         world.objects.push(object.clone());
         world.pods.insert(name.clone(), pod);
+        all.push((name, object));
+    }
+    Ok(all)
+}
+
+/// Waits until each has run or failed.
+#[when(regex = r"^(\d+) pods of the mesh start at once$")]
+async fn crowd(world: &mut LabWorld, count: usize) -> Step {
+    let tier = world.cluster().await?;
+    let mut starts = Vec::new();
+    for (name, object) in many(world, count)? {
         let tier = &tier;
         starts.push(async move {
             let start = tier.start_pod(MESH_NAMESPACE, &name, object).await?;
@@ -53,6 +66,27 @@ async fn crowd(world: &mut LabWorld, count: usize) -> Step {
     let started = join_all(starts).await.into_iter().collect::<Result<Vec<_>, _>>()?;
     world.starts.extend(started.iter().cloned());
     world.agent.remembered.started.extend(started);
+    Ok(())
+}
+
+/// The starts have begun, and nothing of them is waited for before the restart. Then each runs in the end, however many starts that takes.
+#[when(regex = r"^the node's (runtime|kubelet) is restarted while (\d+) pods of the mesh start$")]
+async fn restarted_meanwhile(world: &mut LabWorld, what: String, count: usize) -> Step {
+    let tier = world.cluster().await?;
+    let node = tier.node()?.name().to_owned();
+    let all = many(world, count)?;
+    for (_, object) in &all {
+        tier.create_pod(object.clone()).await?;
+    }
+    match what.as_str() {
+        "runtime" => tier.machines()?.restart_runtime(&node).await?,
+        _ => tier.machines()?.restart_kubelet(&node).await?,
+    }
+    for (name, _) in all {
+        tier.comes_up(&PodName::new(MESH_NAMESPACE, &name), COME_UP).await?;
+        let addresses = tier.workload(MESH_NAMESPACE, &name).await?.addresses();
+        world.agent.remembered.started.push((name, PodStart::Running { addresses }));
+    }
     Ok(())
 }
 
