@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::hand::{Count, Direction, Event, Hand, Kind, Network, Run, Signal, Transport as Ports, Writing};
-use cluster::{Cluster as _, Configuration, Kubelet as _, Machines as _, Transport};
+use cluster::{Cluster as _, Configuration, Machines as _, Transport};
 use serde_json::json;
 
 use crate::isolation::some_user;

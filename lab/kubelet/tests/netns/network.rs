@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 
-use cluster::{Answer, Cluster as _, Configuration, Installed, Kubelet as _, Machines as _, Transport};
+use cluster::{Answer, Cluster as _, Configuration, Installed, Machines as _, Transport};
 use kubelet::netns;
 use kubelet::options::{SERVICE, SERVICE_V6};
 use kubelet::services::TRANSLATED;

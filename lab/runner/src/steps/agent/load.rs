@@ -85,7 +85,9 @@ async fn restarted_meanwhile(world: &mut LabWorld, what: String, count: usize) -
     for (name, _) in all {
         tier.comes_up(&PodName::new(MESH_NAMESPACE, &name), COME_UP).await?;
         let addresses = tier.workload(MESH_NAMESPACE, &name).await?.addresses();
-        world.agent.remembered.started.push((name, PodStart::Running { addresses }));
+        let start = PodStart::Running { addresses };
+        world.starts.insert(name.clone(), start.clone());
+        world.agent.remembered.started.push((name, start));
     }
     Ok(())
 }
