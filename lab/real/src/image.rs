@@ -90,7 +90,7 @@ impl Image {
 }
 
 /// Writes images to an archive (OCI image layout 1.1) under their names in a registry, which it returns. containerd takes a name from the
-/// first annotation, Podman and skopeo from the second.
+/// first annotation, Podman and skopeo from the second, and a Docker before 25 reads `manifest.json` alone, as `docker save` writes it.
 ///
 /// # Errors
 /// It cannot be written.
@@ -105,10 +105,11 @@ pub fn archive(images: &[Image], registry: &str, to: impl Write) -> Result<Vec<S
     };
     add("oci-layout", json!({ "imageLayoutVersion": "1.0.0" }).to_string().as_bytes())?;
     let (mut manifests, mut names, mut written) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let mut saved = Vec::new();
     for image in images {
         for (digest, blob) in &image.blobs {
             if written.insert(digest) {
-                add(&format!("blobs/{}", digest.replace(':', "/")), blob)?;
+                add(&place(digest), blob)?;
             }
         }
         let name = format!("{registry}/{}", image.name);
@@ -119,12 +120,24 @@ pub fn archive(images: &[Image], registry: &str, to: impl Write) -> Result<Vec<S
         manifests.push(
             json!({ "mediaType": MANIFEST, "digest": image.manifest, "size": size, "annotations": annotations }),
         );
+        let manifest = image.blobs.get(&image.manifest).map(Vec::as_slice).unwrap_or_default();
+        let manifest: Value = serde_json::from_slice(manifest).unwrap_or_default();
+        let at = |descriptor: &Value| place(descriptor["digest"].as_str().unwrap_or_default());
+        let layers = manifest["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let layers: Vec<_> = layers.iter().map(at).collect();
+        saved.push(json!({ "Config": at(&manifest["config"]), "RepoTags": [name], "Layers": layers }));
         names.push(name);
     }
+    add("manifest.json", Value::from(saved).to_string().as_bytes())?;
     let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": manifests });
     add("index.json", index.to_string().as_bytes())?;
     archive.finish().map_err(failed)?;
     Ok(names)
+}
+
+/// Path of a blob in an archive.
+fn place(digest: &str) -> String {
+    format!("blobs/{}", digest.replace(':', "/"))
 }
 
 /// Adds a blob, and returns its descriptor.
@@ -151,6 +164,16 @@ fn architecture() -> &'static str {
 mod tests {
     use super::*;
 
+    /// A file of an archive.
+    fn of_archive(path: &Path, name: &str) -> Vec<u8> {
+        let mut archive = tar::Archive::new(File::open(path).unwrap());
+        let entries = archive.entries().unwrap().map(Result::unwrap);
+        let mut found = entries.into_iter().find(|entry| entry.path().unwrap() == Path::new(name)).unwrap();
+        let mut content = Vec::new();
+        found.read_to_end(&mut content).unwrap();
+        content
+    }
+
     #[test]
     fn an_image_of_an_archive_is_the_one_that_was_written() {
         let directory = tempfile::tempdir().unwrap();
@@ -160,6 +183,14 @@ mod tests {
         let file = directory.path().join("images.tar");
         let names = archive(std::slice::from_ref(&image), "lab.local", File::create(&file).unwrap()).unwrap();
         assert_eq!(names, ["lab.local/p:1"]);
+        let saved = of_archive(&file, "manifest.json");
+        let saved: Value = serde_json::from_slice(&saved).unwrap();
+        assert_eq!(saved[0]["RepoTags"], json!(["lab.local/p:1"]));
+        let layer = of_archive(&file, saved[0]["Layers"][0].as_str().unwrap());
+        assert!(layer.starts_with(b"p\0"), "it begins with the name of its first file");
+        let config: Value =
+            serde_json::from_slice(&of_archive(&file, saved[0]["Config"].as_str().unwrap())).unwrap();
+        assert_eq!(config["config"]["Entrypoint"], json!(["/p"]));
         let read = Image::from_archive("p:1", &file).unwrap();
         assert_eq!((read.manifest, read.blobs), (image.manifest, image.blobs));
     }

@@ -5,22 +5,23 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{Seek as _, Write as _};
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
-use testcontainers::bollard::Docker;
+use real::image::{self, Image};
 use testcontainers::bollard::container::LogOutput;
 use testcontainers::bollard::models::HostConfig;
 use testcontainers::bollard::query_parameters::{
-    DownloadFromContainerOptionsBuilder, ListContainersOptionsBuilder, LogsOptionsBuilder,
-    RemoveContainerOptionsBuilder,
+    DownloadFromContainerOptionsBuilder, ImportImageOptionsBuilder, ListContainersOptionsBuilder,
+    ListImagesOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder, RemoveImageOptionsBuilder,
 };
+use testcontainers::bollard::{Docker, body_full};
 use testcontainers::core::client::docker_client_instance;
-use testcontainers::runners::{AsyncBuilder as _, AsyncRunner as _};
-use testcontainers::{ContainerAsync, ContainerRequest, GenericBuildableImage, GenericImage, ImageExt as _};
+use testcontainers::runners::AsyncRunner as _;
+use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt as _};
 
 use crate::binaries::{OPTIONAL, PLUGIN};
 use crate::carried::SELF;
@@ -41,10 +42,15 @@ const OPTIONS: [&str; 2] = ["apparmor=unconfined", "seccomp=unconfined"];
 /// Label of its containers: the process that they are of.
 const OF: &str = "dev.millrace.cnilab.process";
 
+const NO_ENGINE: &str = "--container: no engine answers (DOCKER_HOST says where it listens)";
+
 /// Seconds that a run may take to end.
 const STOP: i32 = 30;
 
-const IMAGE: (&str, &str) = ("cnilab.local/run", "1");
+/// Registry of its images, which is nowhere, and their name; the tag is the process that they are of.
+const REGISTRY: &str = "cnilab.local";
+const NAME: &str = "run";
+
 const PROGRAM: &str = "/cnilab";
 const ORDERS: &str = "/orders.json";
 
@@ -57,41 +63,48 @@ pub(crate) fn start(mut args: RunArgs, workspace: &Workspace, sut: &Sut) -> anyh
     // In there everything has the path that it has here.
     args.report_dir = Some(report_dir.clone());
     args.sut.get_or_insert_with(|| sut.dir.clone());
-    let orders = serde_json::to_vec(&(&args, sut)).context("cannot write orders")?;
+    let orders = files.path().join("orders.json");
+    let text = serde_json::to_vec(&(&args, sut)).context("cannot write orders")?;
+    fs::write(&orders, text).context("cannot write orders")?;
+    let image = image(program, orders, &sut.dir)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     runtime.block_on(async {
-        let docker = docker_client_instance()
-            .await
-            .context("--container: no engine answers (DOCKER_HOST says where it listens)")?;
-        sweep(&docker).await?;
-        let image = image(&program, &sut.dir, orders).await?;
-        let mut termination = Termination::listen()?;
-        let container = tokio::select! {
-            started = image.start() => started.with_context(refused)?,
-            () = termination.came() => return Ok(Exit::Interrupted),
-        };
-        let ended = tokio::select! {
-            ended = follow(&docker, &container) => ended,
-            () = termination.came() => {
-                // It says what it has seen until then, as anywhere else.
-                container.stop_with_timeout(Some(STOP)).await.context("cannot stop the container")?;
-                follow(&docker, &container).await
-            }
-        };
-        let taken = take(&docker, container.id(), &report_dir).await;
-        container.rm().await.context("cannot remove the container")?;
-        let exit = ended?;
-        match taken {
-            // A run that was refused from the beginning leaves none.
-            Err(error) if matches!(exit, Exit::Ok | Exit::Failed) => Err(error),
-            _ => Ok(exit),
-        }
+        let docker = docker_client_instance().await.context(NO_ENGINE)?;
+        sweep(&docker, |process| !is_alive(process)).await?;
+        let played = play(&docker, image, &report_dir).await;
+        // Whatever became of it.
+        let own = std::process::id().to_string();
+        sweep(&docker, |process| process == own).await?;
+        played
     })
+}
+
+/// Plays a run in a container of this image, and takes what it leaves.
+async fn play(docker: &Docker, image: Vec<u8>, report_dir: &Path) -> anyhow::Result<Exit> {
+    let options = ImportImageOptionsBuilder::new().quiet(true).build();
+    let mut loaded = Box::pin(docker.import_image(options, body_full(image.into()), None));
+    while let Some(step) = loaded.next().await {
+        step.context("--container: the engine takes no image")?;
+    }
+    let mut termination = Termination::listen()?;
+    let container = tokio::select! {
+        started = request().start() => started.with_context(refused)?,
+        () = termination.came() => return Ok(Exit::Interrupted),
+    };
+    let exit = follow(docker, &container, &mut termination).await?;
+    match take(docker, container.id(), report_dir).await {
+        // A run that was refused from the beginning leaves nothing.
+        Err(error) if matches!(exit, Exit::Ok | Exit::Failed) => Err(error),
+        _ => Ok(exit),
+    }
 }
 
 /// What an outer process has decided: arguments and product. Makes of the image's root one that runtimes and plugins know: they say `/var/run`.
 pub(crate) fn orders(path: &Path) -> anyhow::Result<(RunArgs, Sut)> {
-    fs::create_dir_all("/var").and_then(|()| symlink("/run", "/var/run")).context("cannot make /var/run")?;
+    for directory in ["/run", "/tmp", "/var"] {
+        fs::create_dir_all(directory).with_context(|| format!("cannot make {directory}"))?;
+    }
+    symlink("/run", "/var/run").context("cannot make /var/run")?;
     let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_slice(&text).with_context(|| format!("{} has no orders", path.display()))
 }
@@ -107,37 +120,31 @@ fn program(workspace: &Workspace, directory: &Path) -> anyhow::Result<PathBuf> {
     Ok(packed)
 }
 
-/// The image of a run, and how its container is started.
-async fn image(
-    program: &Path,
-    product: &Path,
-    orders: Vec<u8>,
-) -> anyhow::Result<ContainerRequest<GenericImage>> {
-    let (name, tag) = IMAGE;
-    let copied = "FROM scratch\nCOPY . /\nENV PATH=/usr/sbin:/usr/bin:/sbin:/bin\n";
-    let mut files = GenericBuildableImage::new(name, tag)
-        .with_dockerfile_string(copied)
-        .with_file(program, format!(".{PROGRAM}"))
-        .with_data(orders, format!(".{ORDERS}"))
-        // Mount points, and a place for what the program carries.
-        .with_data("", "./tmp/.here")
-        .with_data("", "./run/.here");
-    for binary in [PLUGIN].into_iter().chain(OPTIONAL) {
-        let path = product.join(binary);
-        if path.exists() {
-            let at = format!(".{}", path.display());
-            files = files.with_file(path, at);
-        }
-    }
-    let built = files.build_image().await.context("--container: the engine makes no image")?;
-    let mut request = built.with_cmd([PROGRAM, "contained", ORDERS]);
+/// An archive of the image of a run: this program, its orders and the product.
+fn image(program: PathBuf, orders: PathBuf, product: &Path) -> anyhow::Result<Vec<u8>> {
+    let binaries = [PLUGIN].into_iter().chain(OPTIONAL).map(|binary| product.join(binary));
+    let binaries: Vec<_> = binaries.filter(|path| path.exists()).collect();
+    let mut files = vec![(PROGRAM.to_owned(), program), (ORDERS.to_owned(), orders)];
+    files.extend(binaries.into_iter().map(|path| (path.display().to_string(), path)));
+    let files: Vec<_> = files.iter().map(|(at, path)| (at.as_str(), path.clone())).collect();
+    let image = Image::of(&format!("{NAME}:{}", std::process::id()), &files, &[])?;
+    let mut archive = Vec::new();
+    image::archive(&[image], REGISTRY, &mut archive)?;
+    Ok(archive)
+}
+
+/// How its container is started.
+fn request() -> ContainerRequest<GenericImage> {
+    let process = std::process::id().to_string();
+    let image = GenericImage::new(format!("{REGISTRY}/{NAME}"), process.clone());
+    let mut request = image.with_cmd([PROGRAM, "contained", ORDERS]);
     for capability in ADDED {
         request = request.with_cap_add(capability);
     }
     for option in OPTIONS {
         request = request.with_security_opt(option);
     }
-    Ok(request.with_label(OF, std::process::id().to_string()).with_host_config_modifier(open))
+    request.with_label(OF, process).with_host_config_modifier(open)
 }
 
 /// A container without a network, and with a whole `/proc` and `/sys`: the kernel mounts none in a new namespace where a part of the old one is hidden.
@@ -155,14 +162,30 @@ fn refused() -> String {
     )
 }
 
-/// Shows what the run says, until it ends.
-async fn follow(docker: &Docker, container: &ContainerAsync<GenericImage>) -> anyhow::Result<Exit> {
+/// Shows what the run says, until it ends. Told to end, it says what it has seen until then, as anywhere else.
+async fn follow(
+    docker: &Docker,
+    container: &ContainerAsync<GenericImage>,
+    termination: &mut Termination,
+) -> anyhow::Result<Exit> {
     let options = LogsOptionsBuilder::new().follow(true).stdout(true).stderr(true).build();
-    let mut logs = docker.logs(container.id(), Some(options));
-    while let Some(output) = logs.next().await {
-        match output.context("the engine lost the container's output")? {
-            LogOutput::StdErr { message } => std::io::stderr().write_all(&message)?,
-            other => std::io::stdout().write_all(&other.into_bytes())?,
+    let mut logs = Box::pin(docker.logs(container.id(), Some(options)));
+    let mut is_told = false;
+    loop {
+        let output = tokio::select! {
+            output = logs.next() => output,
+            () = termination.came(), if !is_told => {
+                is_told = true;
+                container.stop_with_timeout(Some(STOP)).await.context("cannot stop the container")?;
+                continue;
+            }
+        };
+        match output {
+            None => break,
+            Some(output) => match output.context("the engine lost the container's output")? {
+                LogOutput::StdErr { message } => std::io::stderr().write_all(&message)?,
+                other => std::io::stdout().write_all(&other.into_bytes())?,
+            },
         }
     }
     let code = container.exit_code().await.context("the engine does not say how the container ended")?;
@@ -183,14 +206,14 @@ async fn take(docker: &Docker, container: &str, directory: &Path) -> anyhow::Res
 
 /// Unpacks an archive of a directory over this one.
 fn unpack(mut archive: File, directory: &Path) -> anyhow::Result<()> {
-    std::io::Seek::rewind(&mut archive)?;
+    archive.rewind()?;
     for entry in tar::Archive::new(archive).entries()? {
         let mut entry = entry?;
         let path: PathBuf = entry.path()?.components().skip(1).collect();
         if path.as_os_str().is_empty() {
             continue;
         }
-        if path.components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
+        if path.components().any(|part| !matches!(part, Component::Normal(_))) {
             bail!("the container's report has a file {}", path.display());
         }
         entry.unpack(directory.join(&path)).with_context(|| format!("cannot write {}", path.display()))?;
@@ -198,21 +221,28 @@ fn unpack(mut archive: File, directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes containers whose processes are gone: a run that was killed removes none.
-async fn sweep(docker: &Docker) -> anyhow::Result<()> {
+fn is_alive(process: &str) -> bool {
+    Path::new("/proc").join(process).exists()
+}
+
+/// Removes containers and images of these processes. A run that was killed removes none: the next one does.
+async fn sweep(docker: &Docker, is_of: impl Fn(&str) -> bool) -> anyhow::Result<()> {
     let labelled = HashMap::from([("label", vec![OF])]);
     let all = ListContainersOptionsBuilder::new().all(true).filters(&labelled).build();
-    let all = docker.list_containers(Some(all)).await;
-    for container in
-        all.context("--container: the engine does not answer (DOCKER_HOST says where it listens)")?
-    {
-        let process = container.labels.and_then(|labels| labels.get(OF).cloned()).unwrap_or_default();
-        if let Some(id) = container.id.filter(|_| !Path::new("/proc").join(process).exists()) {
+    for container in docker.list_containers(Some(all)).await.context(NO_ENGINE)? {
+        let process = container.labels.and_then(|mut labels| labels.remove(OF)).unwrap_or_default();
+        if let Some(id) = container.id.filter(|_| is_of(&process)) {
             let forced = RemoveContainerOptionsBuilder::new().force(true).build();
-            docker
-                .remove_container(&id, Some(forced))
-                .await
-                .context("cannot remove a container of a run that was killed")?;
+            docker.remove_container(&id, Some(forced)).await.context("cannot remove a run's container")?;
+        }
+    }
+    let prefix = format!("{REGISTRY}/{NAME}:");
+    let named = HashMap::from([("reference", vec![format!("{prefix}*")])]);
+    let all = ListImagesOptionsBuilder::new().filters(&named).build();
+    for image in docker.list_images(Some(all)).await.context(NO_ENGINE)? {
+        for tag in image.repo_tags.iter().filter(|tag| tag.strip_prefix(&prefix).is_some_and(&is_of)) {
+            let forced = RemoveImageOptionsBuilder::new().force(true).build();
+            docker.remove_image(tag, Some(forced), None).await.context("cannot remove a run's image")?;
         }
     }
     Ok(())
