@@ -33,7 +33,7 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
       | repair | delete | label | reason            | text                        | writes  | got past                                            |
       | true   | false  | false | RepairedBrokenPod | is redirected to port 15001 | nothing | exposure of pod "cart" was 0                        |
 
-    @mutant:policies-need-repair
+    @mutant:policies-need-repair @mutant:evicted
     Examples:
       | repair | delete | label | reason          | text                            | writes      | got past                                            |
       | false  | true   | false | DeleteBrokenPod | pod detected as broken, deleted | delete pods | nothing of pod "cart" has run, and nothing got past |
