@@ -44,6 +44,8 @@ impl Upstream {
         // How long a watch may be silent is for its client to say.
         let mut patient = config.clone();
         patient.read_timeout = None;
+        // What the server refuses is told to whoever asked: a kube client would ask again after 429, 503 and 504.
+        patient.default_retry = false;
         let mut anonymous = patient.clone();
         anonymous.auth_info = AuthInfo::default();
         Ok(Self { client: Client::try_from(anonymous)?, own: Client::try_from(patient)? })

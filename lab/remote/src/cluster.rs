@@ -305,7 +305,7 @@ impl Cluster for RemoteCluster {
 
     async fn fetch(&self, pod: &PodName, port: u16, path: &str) -> Result<(Option<u16>, String), LabError> {
         let namespace = self.view.real(&pod.namespace)?;
-        Ok(objects::fetch(&self.client(), &namespace, &pod.name, port, path).await?)
+        Ok(objects::fetch(&self.session().once, &namespace, &pod.name, port, path).await?)
     }
 
     async fn logs(&self) -> Result<Vec<String>, LabError> {

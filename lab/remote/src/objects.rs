@@ -105,7 +105,8 @@ pub(crate) async fn remove_pods(
     Ok(())
 }
 
-/// Asks a port of a pod for something through the API server, which stands between: the code, if the pod gave one, and the body.
+/// Asks a port of a pod for something through the API server, which stands between: the code, if the pod gave one, and the body. `client` asks once:
+/// a pod that answers 503 has answered.
 pub(crate) async fn fetch(
     client: &Client,
     namespace: &str,

@@ -53,6 +53,8 @@ pub struct Owned {
 #[derive(Clone)]
 pub struct Session {
     pub(crate) client: Client,
+    /// The same, without a second attempt after 429, 503 and 504.
+    pub(crate) once: Client,
     pub(crate) options: SessionOptions,
     /// Names of the nodes in order, those first to which pods are scheduled.
     pub(crate) nodes: Vec<String>,
@@ -83,7 +85,10 @@ impl Session {
     /// # Errors
     /// The kubeconfig is wrong, a permission is missing, no node is ready, or a hand is not there in time. What was made is removed.
     pub async fn open(options: SessionOptions, owned: Option<Owned>) -> Result<Self, Error> {
-        let client = connect(&options.kubeconfig).await?;
+        let config = read(&options.kubeconfig).await?;
+        let once = Config { default_retry: false, ..config.clone() };
+        let [client, once] = [config, once].map(|config| client_of(&options.kubeconfig, config));
+        let (client, once) = (client?, once?);
         permitted(&client).await?;
         let version = client.apiserver_version().await.map_err(Error::api("ask for the server's version"))?;
         let nodes = ready_nodes(&client).await?;
@@ -103,7 +108,7 @@ impl Session {
             Ok(hands) => {
                 let feed = options.whole.is_some().then(|| Arc::new(Feed::start(&client)));
                 let (hands, scenarios) = (Arc::new(Mutex::new(hands)), Arc::default());
-                Ok(Self { client, options, nodes, hands, evidence, runtime, scenarios, owned, feed })
+                Ok(Self { client, once, options, nodes, hands, evidence, runtime, scenarios, owned, feed })
             }
             Err(error) => {
                 // The first error says more.
@@ -182,7 +187,7 @@ fn own_namespace(run: &str) -> String {
 /// # Errors
 /// The kubeconfig is wrong, a namespace cannot be deleted, or does not go within `deadline`.
 pub async fn clean(kubeconfig: &Path, deadline: Duration) -> Result<Vec<String>, Error> {
-    let client = connect(kubeconfig).await?;
+    let client = client_of(kubeconfig, read(kubeconfig).await?)?;
     let namespaces = remove_labelled(&client, LABEL, deadline).await?;
     let mut gone: Vec<_> = namespaces.into_iter().map(|name| format!("namespace {name}")).collect();
     gone.extend(objects::remove_cluster_wide(&client, LABEL).await?);
@@ -190,13 +195,15 @@ pub async fn clean(kubeconfig: &Path, deadline: Duration) -> Result<Vec<String>,
     Ok(gone)
 }
 
-async fn connect(kubeconfig: &Path) -> Result<Client, Error> {
-    let path = kubeconfig.display().to_string();
-    let failed = |why: String| Error::Kubeconfig { path: path.clone(), why };
+async fn read(kubeconfig: &Path) -> Result<Config, Error> {
+    let failed = |why: String| Error::Kubeconfig { path: kubeconfig.display().to_string(), why };
     let read = Kubeconfig::read_from(kubeconfig).map_err(|error| failed(error.to_string()))?;
     let chosen = KubeConfigOptions::default();
-    let config =
-        Config::from_custom_kubeconfig(read, &chosen).await.map_err(|error| failed(error.to_string()))?;
+    Config::from_custom_kubeconfig(read, &chosen).await.map_err(|error| failed(error.to_string()))
+}
+
+fn client_of(kubeconfig: &Path, config: Config) -> Result<Client, Error> {
+    let failed = |why: String| Error::Kubeconfig { path: kubeconfig.display().to_string(), why };
     Client::try_from(config).map_err(|error| failed(error.to_string()))
 }
 

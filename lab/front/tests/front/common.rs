@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use apiserver::{Account, ApiServer, Gates, Grant, ServerOptions, Verb};
@@ -43,10 +43,7 @@ impl World {
     pub(crate) async fn over_the_network() -> Self {
         let server = server(Gates::default());
         let behind = server.serve_tls(TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
-        let kubeconfig = server.admin_kubeconfig(&format!("https://{}", behind.address()));
-        let kubeconfig = Kubeconfig::from_yaml(&kubeconfig).unwrap();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-        let upstream = Upstream::remote(&config).unwrap();
+        let upstream = stranger(&server, behind.address()).await;
         Self::new(server, upstream, Some(behind))
     }
 
@@ -83,6 +80,14 @@ impl World {
     pub(crate) fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.client(), "shop")
     }
+}
+
+/// Whoever answers for a server at this address, known by a kubeconfig alone.
+pub(crate) async fn stranger(server: &ApiServer, address: SocketAddr) -> Upstream {
+    let kubeconfig = server.admin_kubeconfig(&format!("https://{address}"));
+    let kubeconfig = Kubeconfig::from_yaml(&kubeconfig).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    Upstream::remote(&config).unwrap()
 }
 
 fn server(gates: Gates) -> ApiServer {

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::{Connecting, Effect, Fault, Front as _, Verb};
+use front::Proxy;
+use http::header::AUTHORIZATION;
 use listen::ServerHandle;
 use serde_json::Value;
 
-use crate::common::{World, soon};
+use crate::common::{World, soon, stranger};
 
 const CART: &str = "/api/v1/namespaces/shop/pods/cart";
 
@@ -74,6 +76,22 @@ async fn an_answer_can_be_any_code_for_the_first_requests() {
         assert_eq!(wire.handle.accepted(), 1, "one connection serves them all");
         assert!(front.requests().iter().all(|one| one.denied.is_none()), "an injected 403 denies nothing");
     }
+}
+
+#[tokio::test]
+async fn what_a_stranger_refuses_is_passed_on_and_asked_for_once() {
+    let behind = Wire::new(World::in_process());
+    let busy = Effect::Answer { code: 429, retry_after: Some(7) };
+    let fault = behind.world.front.add(Fault::on(Verb::Get, CART, busy).first(1));
+    let front = Proxy::new(stranger(&behind.world.server, behind.handle.address()).await);
+    let ask = async || {
+        let request =
+            http::Request::get(CART).header(AUTHORIZATION, format!("Bearer {}", behind.world.token));
+        let request = request.body(kube::client::Body::empty()).unwrap();
+        soon(front.answer(request)).await.unwrap().status().as_u16()
+    };
+    assert_eq!((ask().await, behind.world.front.hits(fault)), (429, 1));
+    assert_eq!(ask().await, 200);
 }
 
 #[tokio::test]
