@@ -86,9 +86,10 @@ impl Session {
     /// The kubeconfig is wrong, a permission is missing, no node is ready, or a hand is not there in time. What was made is removed.
     pub async fn open(options: SessionOptions, owned: Option<Owned>) -> Result<Self, Error> {
         let config = read(&options.kubeconfig).await?;
-        let once = Config { default_retry: false, ..config.clone() };
-        let [client, once] = [config, once].map(|config| client_of(&options.kubeconfig, config));
-        let (client, once) = (client?, once?);
+        let mut without_retry = config.clone();
+        without_retry.default_retry = false;
+        let client = client_of(&options.kubeconfig, config)?;
+        let once = client_of(&options.kubeconfig, without_retry)?;
         permitted(&client).await?;
         let version = client.apiserver_version().await.map_err(Error::api("ask for the server's version"))?;
         let nodes = ready_nodes(&client).await?;
