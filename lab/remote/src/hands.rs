@@ -3,7 +3,7 @@
 //! stream.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -166,10 +166,18 @@ async fn start(pods: &Api<Pod>, pod: &str, node: &str, options: &SessionOptions)
         return Err(failed("its streams are not there".to_owned()));
     };
     let hand = Hand::over(node, from, to, attached).await.map_err(|error| failed(error.to_string()))?;
-    // The first process of the node sees its files, the pod those of its image.
-    let of_node = |path: &Path| Path::new("/proc/1/root").join(path.strip_prefix("/").unwrap_or(path));
     let hand = hand.with_places(of_node);
     Ok(if options.whole.is_some() { hand } else { hand.that_only_looks(TIER) })
+}
+
+/// A path of the node, as the hand reaches it: the first process of the node sees its files, the pod those of its image. Nodes have a link from
+/// `/var/run` to `/run`, which would lead back into the image.
+fn of_node(path: &Path) -> PathBuf {
+    let below = match path.strip_prefix("/var/run") {
+        Ok(rest) => Path::new("run").join(rest),
+        Err(_) => path.strip_prefix("/").unwrap_or(path).to_owned(),
+    };
+    Path::new("/proc/1/root").join(below)
 }
 
 /// What a pod waits for, in the kubelet's words.
@@ -206,6 +214,13 @@ mod tests {
         let names: Vec<_> = names.map(|term| term["matchFields"][0]["values"].clone()).collect();
         assert_eq!(names, [json!(["a"]), json!(["b"])]);
         assert_eq!(spec["tolerations"], json!([{ "operator": "Exists" }]));
+    }
+
+    #[test]
+    fn a_path_of_the_node_does_not_lead_through_its_links() {
+        assert_eq!(of_node(Path::new("/etc/cni/net.d")), Path::new("/proc/1/root/etc/cni/net.d"));
+        assert_eq!(of_node(Path::new("/var/run/istio-cni")), Path::new("/proc/1/root/run/istio-cni"));
+        assert_eq!(of_node(Path::new("/var/runner")), Path::new("/proc/1/root/var/runner"));
     }
 
     #[test]
