@@ -11,7 +11,6 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
-use real::image::{self, Image};
 use testcontainers::bollard::container::LogOutput;
 use testcontainers::bollard::models::HostConfig;
 use testcontainers::bollard::query_parameters::{
@@ -30,6 +29,7 @@ use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::plan::Sut;
 use crate::run::Termination;
+use crate::tier::images;
 use crate::{pack, report};
 
 /// Capabilities (capabilities(7)) that an engine gives no container by itself: for namespaces and mounts, for networks, for the defects' tracer
@@ -126,11 +126,7 @@ fn image(program: PathBuf, orders: PathBuf, product: &Path) -> anyhow::Result<Ve
     let binaries: Vec<_> = binaries.filter(|path| path.exists()).collect();
     let mut files = vec![(PROGRAM.to_owned(), program), (ORDERS.to_owned(), orders)];
     files.extend(binaries.into_iter().map(|path| (path.display().to_string(), path)));
-    let files: Vec<_> = files.iter().map(|(at, path)| (at.as_str(), path.clone())).collect();
-    let image = Image::of(&format!("{NAME}:{}", std::process::id()), &files, &[])?;
-    let mut archive = Vec::new();
-    image::archive(&[image], REGISTRY, &mut archive)?;
-    Ok(archive)
+    images::of_files(REGISTRY, &format!("{NAME}:{}", std::process::id()), &files)
 }
 
 /// How its container is started.

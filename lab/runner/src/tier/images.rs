@@ -3,6 +3,8 @@
 
 use std::fs::File;
 use std::path::Path;
+#[cfg(feature = "container")]
+use std::path::PathBuf;
 
 use real::image::{self, Image};
 use real::registry;
@@ -37,4 +39,16 @@ pub fn proxy(sut: &Path) -> anyhow::Result<Image> {
 pub fn archive(program: &Path, sut: &Path, to: File) -> anyhow::Result<Vec<String>> {
     let images = [workload("workload", program, &["workload"])?, proxy(sut)?];
     Ok(image::archive(&images, registry::NAME, to)?)
+}
+
+/// An archive of one image, of these files by their paths in it.
+///
+/// # Errors
+/// A file cannot be read.
+#[cfg(feature = "container")]
+pub fn of_files(registry: &str, name: &str, files: &[(String, PathBuf)]) -> anyhow::Result<Vec<u8>> {
+    let files: Vec<_> = files.iter().map(|(at, path)| (at.as_str(), path.clone())).collect();
+    let mut archive = Vec::new();
+    image::archive(&[Image::of(name, &files, &[])?], registry, &mut archive)?;
+    Ok(archive)
 }
