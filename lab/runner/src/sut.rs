@@ -106,10 +106,11 @@ fn collect(binaries: impl Iterator<Item = (OsString, PathBuf)>, into: PathBuf) -
     std::fs::create_dir_all(&into).with_context(|| format!("cannot make {}", into.display()))?;
     for (name, from) in binaries {
         let to = into.join(name);
-        let fresh = to.with_extension("new");
-        std::fs::copy(&from, &fresh)
-            .and_then(|_| std::fs::rename(&fresh, &to))
-            .with_context(|| format!("cannot copy {} to {}", from.display(), into.display()))?;
+        let cannot = || format!("cannot copy {} to {}", from.display(), into.display());
+        // Of a name of its own: another run may copy the same at the same time.
+        let fresh = tempfile::NamedTempFile::new_in(&into).with_context(cannot)?;
+        std::fs::copy(&from, fresh.path()).with_context(cannot)?;
+        fresh.persist(&to).with_context(cannot)?;
     }
     Ok(into)
 }
