@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What only those can do to a node who run it as a machine: the lab does where it has started it.
+//! Nodes as machines: reboots and restarts, where the lab has started the node.
 
 use async_trait::async_trait;
 

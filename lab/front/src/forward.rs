@@ -44,7 +44,7 @@ impl Upstream {
         // How long a watch may be silent is for its client to say.
         let mut patient = config.clone();
         patient.read_timeout = None;
-        // What the server refuses is told to whoever asked: a kube client would ask again after 429, 503 and 504.
+        // A client of the front must see each 429, 503 and 504.
         patient.default_retry = false;
         let mut anonymous = patient.clone();
         anonymous.auth_info = AuthInfo::default();

@@ -39,9 +39,18 @@ impl Before {
 
     /// Writes configurations that the node has no longer: without a network, runtimes take no pod down.
     pub(crate) async fn give_back(&self, node: &RemoteNode) -> Result<(), LabError> {
+        self.write(node, &configurations(node).await?, |now, _| now.is_none()).await
+    }
+
+    /// Writes configurations of which `now`, beside what was there before, says that they are to be written.
+    async fn write(
+        &self,
+        node: &RemoteNode,
+        now: &Files,
+        is_due: impl Fn(Option<&Vec<u8>>, &Vec<u8>) -> bool,
+    ) -> Result<(), LabError> {
         let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).conf_dir);
-        let now = configurations(node).await?;
-        for (name, text) in self.configurations.iter().filter(|(name, _)| !now.contains_key(*name)) {
+        for (name, text) in self.configurations.iter().filter(|(name, text)| is_due(now.get(*name), text)) {
             hand.write(&directory.join(name), text, Writing::WHOLE).await?;
         }
         Ok(())
@@ -57,11 +66,9 @@ impl Before {
     }
 
     async fn restore_configurations(&self, node: &RemoteNode) -> Result<(), LabError> {
-        let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).conf_dir);
         let now = configurations(node).await?;
-        for (name, text) in self.configurations.iter().filter(|(name, text)| now.get(*name) != Some(text)) {
-            hand.write(&directory.join(name), text, Writing::WHOLE).await?;
-        }
+        self.write(node, &now, |now, text| now != Some(text)).await?;
+        let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).conf_dir);
         for name in now.keys().filter(|name| !self.configurations.contains_key(*name)) {
             hand.remove(&directory.join(name)).await?;
         }

@@ -45,7 +45,7 @@ pub(crate) async fn run(
 async fn whole(stream: Option<impl AsyncRead + Unpin>) -> String {
     let mut bytes = Vec::new();
     if let Some(mut stream) = stream {
-        // What came until it broke off.
+        // The status tells of a stream that breaks off.
         let _ = stream.read_to_end(&mut bytes).await;
     }
     String::from_utf8_lossy(&bytes).into_owned()

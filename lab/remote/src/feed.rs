@@ -44,7 +44,7 @@ impl Feed {
     }
 }
 
-/// What steps wait for. Nobody reads the objects: of one type for all of them the compiler makes one copy of what watches it.
+/// Kinds that steps wait for. Their watches share [`DynamicObject`]: a type each is a copy of the watch for the compiler each, and nobody reads the objects.
 fn kinds() -> [ApiResource; 13] {
     [
         ApiResource::erase::<ConfigMap>(&()),

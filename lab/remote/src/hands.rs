@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{AttachParams, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use tokio::time::{Instant, interval};
+use tokio::time::interval;
 
 use crate::error::{Error, TIER};
 use crate::objects::from;
@@ -73,17 +73,27 @@ pub(crate) async fn again(
     options: &SessionOptions,
 ) -> Result<Hand, Error> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let (of_node, end) =
-        (ListParams::default().fields(&format!("spec.nodeName={node}")), Instant::now() + options.deadline);
-    let mut due = interval(LOOK);
-    loop {
-        due.tick().await;
-        let found = pods.list(&of_node).await.map_err(Error::api("list the hands' pods"))?.items;
-        let pod = found.first().map(ResourceExt::name_any).unwrap_or_default();
-        // Its status is that of before the restart until the kubelet has looked.
-        match start(&pods, &pod, node, options).await {
-            Err(_) if Instant::now() < end => {}
-            started => return started,
+    let of_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let mut last = "no attempt has ended".to_owned();
+    let there = async {
+        let mut due = interval(LOOK);
+        loop {
+            due.tick().await;
+            let found = pods.list(&of_node).await.map_err(Error::api("list the hands' pods"))?.items;
+            let pod = found.first().map(ResourceExt::name_any).unwrap_or_default();
+            // Until the kubelet has looked, the pod's status is that of before the restart.
+            match start(&pods, &pod, node, options).await {
+                Err(error) => last = error.to_string(),
+                started => return started,
+            }
+        }
+    };
+    // A stream that nobody answers on ends no attempt.
+    match tokio::time::timeout(options.deadline, there).await {
+        Ok(hand) => hand,
+        Err(_) => {
+            let why = format!("it is not back within {:?}: {last}", options.deadline);
+            Err(Error::Hand { node: node.to_owned(), why })
         }
     }
 }

@@ -40,7 +40,7 @@ const NEEDED: [(&str, &str, &str); 10] = [
     ("create", "", "pods/exec"),
 ];
 
-/// What only whoever started a cluster has of it.
+/// Handles of a cluster that the run has started.
 #[derive(Clone)]
 pub struct Owned {
     /// Who stands before its API server.

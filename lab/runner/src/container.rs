@@ -36,7 +36,7 @@ use crate::{pack, report};
 /// and for pods' processes of other users.
 const ADDED: [&str; 3] = ["NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE"];
 
-/// What else an engine keeps a container from: its filters know of no namespace that is made inside.
+/// Security options (`HostConfig.SecurityOpt`): an engine's default filters refuse unshare(2) and mount(2).
 const OPTIONS: [&str; 2] = ["apparmor=unconfined", "seccomp=unconfined"];
 
 /// Label of its containers: the process that they are of.
@@ -72,10 +72,11 @@ pub(crate) fn start(mut args: RunArgs, workspace: &Workspace, sut: &Sut) -> anyh
         let docker = docker_client_instance().await.context(NO_ENGINE)?;
         sweep(&docker, |process| !is_alive(process)).await?;
         let played = play(&docker, image, &report_dir).await;
-        // Whatever became of it.
         let own = std::process::id().to_string();
-        sweep(&docker, |process| process == own).await?;
-        played
+        let swept = sweep(&docker, |process| process == own).await;
+        // Of two errors the first says more.
+        let exit = played?;
+        swept.map(|()| exit)
     })
 }
 
@@ -99,7 +100,7 @@ async fn play(docker: &Docker, image: Vec<u8>, report_dir: &Path) -> anyhow::Res
     }
 }
 
-/// What an outer process has decided: arguments and product. Makes of the image's root one that runtimes and plugins know: they say `/var/run`.
+/// Arguments and product of a contained run. Completes the image's root, which has no directories: runtimes and plugins name `/var/run`.
 pub(crate) fn orders(path: &Path) -> anyhow::Result<(RunArgs, Sut)> {
     for directory in ["/run", "/tmp", "/var"] {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {directory}"))?;
@@ -129,7 +130,7 @@ fn image(program: PathBuf, orders: PathBuf, product: &Path) -> anyhow::Result<Ve
     images::of_files(REGISTRY, &format!("{NAME}:{}", std::process::id()), &files)
 }
 
-/// How its container is started.
+/// Container of a run.
 fn request() -> ContainerRequest<GenericImage> {
     let process = std::process::id().to_string();
     let image = GenericImage::new(format!("{REGISTRY}/{NAME}"), process.clone());
