@@ -33,12 +33,17 @@ pub(crate) enum Identity {
     Admin,
     /// Whoever sends no credentials at all. No role is for them.
     Anonymous,
+    /// Whoever is no account: a node, a program of the control plane.
+    User { name: String, groups: Vec<String> },
     Account {
         account: Account,
         /// Extra of the token beside the account: its pod, and its pod's node.
         extra: Extra,
     },
 }
+
+/// Group whose members may do everything.
+const MASTERS: &str = "system:masters";
 
 /// Extra key of the token's pod.
 const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
@@ -51,14 +56,16 @@ impl Identity {
         match self {
             Self::Admin => "system:admin".to_owned(),
             Self::Anonymous => "system:anonymous".to_owned(),
+            Self::User { name, .. } => name.clone(),
             Self::Account { account, .. } => account.user(),
         }
     }
 
     pub(crate) fn groups(&self) -> Vec<String> {
         match self {
-            Self::Admin => ["system:masters", "system:authenticated"].map(str::to_owned).to_vec(),
+            Self::Admin => [MASTERS, "system:authenticated"].map(str::to_owned).to_vec(),
             Self::Anonymous => vec!["system:unauthenticated".to_owned()],
+            Self::User { groups, .. } => [&groups[..], &["system:authenticated".to_owned()]].concat(),
             Self::Account { account, .. } => account.groups(),
         }
     }
@@ -79,6 +86,8 @@ struct Token {
 #[derive(Debug)]
 pub(crate) struct Access {
     admin: String,
+    /// Users by their tokens, which last.
+    users: BTreeMap<String, Identity>,
     tokens: BTreeMap<String, Token>,
     /// Whose the tokens are that were looked up lately, and until when nobody looks again.
     accepted: BTreeMap<String, (Identity, Timestamp)>,
@@ -91,7 +100,14 @@ pub(crate) struct Access {
 impl Access {
     pub(crate) fn new(admin: String, cached_for: Duration) -> Self {
         let cached_for = SignedDuration::try_from(cached_for).unwrap_or(SignedDuration::MAX);
-        Self { admin, tokens: BTreeMap::new(), accepted: BTreeMap::new(), cached_for, used: BTreeMap::new() }
+        Self {
+            admin,
+            users: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            accepted: BTreeMap::new(),
+            cached_for,
+            used: BTreeMap::new(),
+        }
     }
 
     /// Drops the cache of accepted tokens.
@@ -101,6 +117,11 @@ impl Access {
 
     pub(crate) fn admin_token(&self) -> &str {
         &self.admin
+    }
+
+    /// Has a token stand for a user.
+    pub(crate) fn admit(&mut self, token: String, name: String, groups: Vec<String>) {
+        self.users.insert(token, Identity::User { name, groups });
     }
 
     /// Revokes a token; returns true if it existed.
@@ -117,6 +138,9 @@ impl Access {
     ) -> Result<Identity, ApiError> {
         if token == self.admin {
             return Ok(Identity::Admin);
+        }
+        if let Some(user) = self.users.get(token) {
+            return Ok(user.clone());
         }
         if let Some((identity, until)) = self.accepted.get(token)
             && now < *until
@@ -160,7 +184,7 @@ impl Access {
 
     /// Unused grants of an account.
     pub(crate) fn unused(&self, account: &Account, store: &Store) -> Vec<Grant> {
-        unused(&roles::grants(account, store), &self.used(account))
+        unused(&roles::of_account(account, store), &self.used(account))
     }
 
     /// Answers a `TokenRequest` for a service account.
@@ -227,12 +251,21 @@ fn jwt(
     format!("{}.{}.{}", part(header.to_string()), part(claims.to_string()), part(secret.to_owned()))
 }
 
+/// True for whoever may do everything.
+pub(crate) fn is_master(who: &Identity) -> bool {
+    match who {
+        Identity::Admin => true,
+        Identity::User { groups, .. } => groups.iter().any(|group| group == MASTERS),
+        Identity::Anonymous | Identity::Account { .. } => false,
+    }
+}
+
 /// Authorizes a request.
 pub(crate) fn may(who: &Identity, request: &Attributes, store: &Store) -> bool {
     match who {
-        Identity::Admin => true,
         Identity::Anonymous => false,
-        Identity::Account { account, .. } => allowed(&roles::grants(account, store), request),
+        _ if is_master(who) => true,
+        _ => allowed(&roles::grants(&who.user(), &who.groups(), store), request),
     }
 }
 

@@ -72,9 +72,10 @@ const fn custom(
 }
 
 pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
+const STORAGE: &str = "storage.k8s.io";
 pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
 
-pub static KINDS: [Kind; 30] = [
+pub static KINDS: [Kind; 33] = [
     Kind {
         fields: &["status.phase"],
         ..core("namespaces", "Namespace", Scope::Cluster, StatusRule::Reset(Some("Active")))
@@ -123,6 +124,9 @@ pub static KINDS: [Kind; 30] = [
         group: "policy",
         ..core("poddisruptionbudgets", "PodDisruptionBudget", Scope::Namespaced, StatusRule::Reset(None))
     },
+    plain("csidrivers", STORAGE, "CSIDriver", Scope::Cluster),
+    plain("csinodes", STORAGE, "CSINode", Scope::Cluster),
+    plain("runtimeclasses", "node.k8s.io", "RuntimeClass", Scope::Cluster),
     plain("networkpolicies", "networking.k8s.io", "NetworkPolicy", Scope::Namespaced),
     plain("clusterrolebindings", RBAC, "ClusterRoleBinding", Scope::Cluster),
     plain("clusterroles", RBAC, "ClusterRole", Scope::Cluster),

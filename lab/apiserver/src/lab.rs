@@ -23,17 +23,13 @@ use crate::shared::Shared;
 use crate::store::{Change, Collection, Key, Part};
 
 impl ApiServer {
-    /// Creates a namespace, and its `default` service account as a controller would; one that is there gets the labels.
+    /// Creates a namespace; one that is there gets the labels.
     ///
     /// # Errors
     /// [`ApiError`] as for any write.
     pub fn create_namespace(&self, name: &str, labels: &BTreeMap<String, String>) -> Result<Value, ApiError> {
         let metadata = json!({"name": name, "labels": labels});
-        let namespace =
-            self.upsert(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))?;
-        let metadata = json!({"name": "default", "namespace": name});
-        self.upsert(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}))?;
-        Ok(namespace)
+        self.upsert(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))
     }
 
     /// Creates an object or replaces it, status included; a replaced one keeps its uid, and its status if the new one has none.
@@ -136,6 +132,17 @@ impl ApiServer {
         self.shared.lock().access.admin_token().to_owned()
     }
 
+    /// Makes a token that lasts for a user who is no service account, as a static one of `--token-auth-file`. Members of `system:masters` may
+    /// do everything; the others what roles give them.
+    #[must_use]
+    pub fn user_token(&self, user: &str, groups: &[&str]) -> String {
+        let state = &mut *self.shared.lock();
+        let token = state.store.ids().token();
+        let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+        state.access.admit(token.clone(), user.to_owned(), groups);
+        token
+    }
+
     /// Binds a service account to roles with these grants, in the place of those of the last call. Other roles count as well.
     ///
     /// # Errors
@@ -147,7 +154,7 @@ impl ApiServer {
     /// Grants of a service account: the rules of its roles.
     #[must_use]
     pub fn granted(&self, account: &Account) -> Vec<Grant> {
-        roles::grants(account, &self.shared.lock().store)
+        roles::of_account(account, &self.shared.lock().store)
     }
 
     /// Permitted requests of a service account so far, with their counts.

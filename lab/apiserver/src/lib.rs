@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`kinds`], `discovery` | the table of resources, and what clients learn of it: pure |
 //! | [`store`] | objects, changes, history: pure |
-//! | [`access`] | tokens and whose they are: pure |
+//! | [`access`], `accounts` | tokens and whose they are; what pods get of their accounts: pure |
 //! | [`rbac`], `roles`, `review` | what rules allow, the objects that have them, and the question for it: pure |
 //! | `admission` | what admission policies say of a write, and which webhooks it goes through: pure |
 //! | `webhooks`, [`network`] | calls of webhooks; the network that they are made from |
@@ -24,6 +24,7 @@
 //! | `lab` | short cuts past HTTP for the lab itself |
 
 pub mod access;
+mod accounts;
 mod admission;
 mod answer;
 mod apply;
@@ -162,7 +163,7 @@ impl ApiServer {
         let access = Access::new(ids.token(), options.token_cache);
         let state = ServerState {
             access,
-            store: Store::new(options.history, ids, validate::check),
+            store: Store::new(options.history, ids, validate::check, Some(authority.ca_pem.clone())),
             gates: options.gates,
         };
         let shared = Shared::new(state, options);

@@ -19,13 +19,18 @@ use crate::selector::Selector;
 use crate::store::{Collection, DeleteOptions, Key, Store};
 
 /// Grants of an account, role by role.
-pub(crate) fn grants(account: &Account, store: &Store) -> Vec<Grant> {
+pub(crate) fn of_account(account: &Account, store: &Store) -> Vec<Grant> {
+    grants(&account.user(), &account.groups(), store)
+}
+
+/// Grants of a user, role by role.
+pub(crate) fn grants(user: &str, groups: &[String], store: &Store) -> Vec<Grant> {
     let bindings = ["clusterrolebindings", "rolebindings"].into_iter().flat_map(|plural| all(plural, store));
     let mut grants = Vec::new();
     for (key, binding) in bindings {
         let subjects: Vec<Subject> = parsed(&binding["subjects"]);
         let namespace = Some(key.namespace.clone()).filter(|namespace| !namespace.is_empty());
-        if !subjects.iter().any(|subject| is_meant(subject, namespace.as_ref(), account)) {
+        if !subjects.iter().any(|subject| is_meant(subject, namespace.as_ref(), user, groups)) {
             continue;
         }
         let Ok(role) = serde_json::from_value::<RoleRef>(binding["roleRef"].clone()) else { continue };
@@ -63,13 +68,13 @@ fn parsed<T: serde::de::DeserializeOwned>(list: &Value) -> Vec<T> {
 }
 
 /// An account without a namespace is one of the binding's.
-fn is_meant(subject: &Subject, here: Option<&String>, account: &Account) -> bool {
+fn is_meant(subject: &Subject, here: Option<&String>, user: &str, groups: &[String]) -> bool {
     match subject.kind.as_str() {
-        "ServiceAccount" => {
-            subject.name == account.name && subject.namespace.as_ref().or(here) == Some(&account.namespace)
-        }
-        "User" => subject.name == account.user(),
-        "Group" => account.groups().contains(&subject.name),
+        "ServiceAccount" => subject.namespace.as_ref().or(here).is_some_and(|namespace| {
+            Account { namespace: namespace.clone(), name: subject.name.clone() }.user() == user
+        }),
+        "User" => subject.name == user,
+        "Group" => groups.contains(&subject.name),
         _ => false,
     }
 }

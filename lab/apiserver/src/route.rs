@@ -6,13 +6,12 @@ use http::{Method, Uri};
 
 use crate::error::ApiError;
 use crate::kinds::{Kind, Scope};
+use crate::rbac::Attributes;
 use crate::selector::exact_name;
 use crate::store::Collection;
 
-/// Path of `SelfSubjectAccessReview`.
-pub(crate) const REVIEW: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-/// Its name in the log.
-pub(crate) const REVIEWS: &str = "selfsubjectaccessreviews.authorization.k8s.io";
+/// Group of reviews.
+const REVIEWS: &str = "authorization.k8s.io";
 
 fn verb(method: &Method, shape: Shape) -> Verb {
     match (method.as_str(), shape) {
@@ -39,12 +38,52 @@ enum Shape {
 pub(crate) enum Target {
     /// An object or a collection.
     Resource { collection: Collection, name: Option<String>, subresource: Option<String> },
-    /// SelfSubjectAccessReview.
-    Review,
+    Review(Review),
     /// Discovery, version, health.
     Path,
     /// Not found.
     Nothing,
+}
+
+/// The question what somebody may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Review {
+    /// Whoever asks.
+    Own,
+    /// Whoever is named.
+    Anybody,
+}
+
+impl Review {
+    const ALL: [Self; 2] = [Self::Own, Self::Anybody];
+
+    /// `kind` in objects.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Own => "SelfSubjectAccessReview",
+            Self::Anybody => "SubjectAccessReview",
+        }
+    }
+
+    fn plural(self) -> String {
+        format!("{}s", self.kind().to_lowercase())
+    }
+
+    /// The question, as a request.
+    pub(crate) fn request(self) -> Attributes {
+        Attributes {
+            verb: Verb::Create,
+            group: REVIEWS.to_owned(),
+            resource: self.plural(),
+            namespace: None,
+            name: None,
+        }
+    }
+
+    fn of(path: &str) -> Option<Self> {
+        let plural = path.strip_prefix("/apis/")?.strip_prefix(REVIEWS)?.strip_prefix("/v1/")?;
+        Self::ALL.into_iter().find(|review| review.plural() == plural)
+    }
 }
 
 /// A parsed request.
@@ -76,15 +115,15 @@ impl Route {
                 let name = name.clone().or_else(|| selected.map(str::to_owned));
                 (Some(format!("{}{sub}", collection.kind.qualified())), name)
             }
-            Target::Review => (Some(REVIEWS.to_owned()), None),
+            Target::Review(review) => (Some(format!("{}.{REVIEWS}", review.plural())), None),
             Target::Path | Target::Nothing => (None, None),
         }
     }
 }
 
 fn target(path: &str) -> Target {
-    if path == REVIEW {
-        return Target::Review;
+    if let Some(review) = Review::of(path) {
+        return Target::Review(review);
     }
     let parts: Vec<String> = path.split('/').skip(1).map(decoded).collect();
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -188,7 +227,7 @@ mod tests {
                 subresource.as_deref().unwrap_or("-")
             )),
             Target::Path => Some("path".to_owned()),
-            Target::Review => Some("review".to_owned()),
+            Target::Review(review) => Some(review.kind().to_owned()),
             Target::Nothing => None,
         };
         (route.verb, seen)
@@ -210,7 +249,13 @@ mod tests {
             (Method::GET, "/api/v1/namespaces/a/pods/b/log", "follow=true", Verb::Get, Some("pods a b log")),
             (Method::POST, "/api/v1/namespaces/a/pods/b/exec", "", Verb::Create, Some("pods a b exec")),
             (Method::GET, "/apis/apps/v1", "", Verb::Get, Some("path")),
-            (Method::POST, super::REVIEW, "", Verb::Create, Some("review")),
+            (
+                Method::POST,
+                "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+                "",
+                Verb::Create,
+                Some("SubjectAccessReview"),
+            ),
             (Method::GET, "/api/v1/pods/b", "", Verb::Get, None),
             (Method::GET, "/api/v1/namespaces/a/nodes/b", "", Verb::Get, None),
             (Method::GET, "/api/v1/namespaces/a/configmaps/b/status", "", Verb::Get, None),

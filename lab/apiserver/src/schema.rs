@@ -15,8 +15,10 @@ use k8s_openapi::api::core::v1::{
     ConfigMap, Event, Namespace, Node, Pod, ResourceQuota, Secret, Service, ServiceAccount,
 };
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -33,6 +35,8 @@ fn typed<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, serde
 
 fn type_of(kind: &Kind) -> Option<Typed> {
     Some(match kind.name {
+        "CSIDriver" => typed::<CSIDriver>,
+        "CSINode" => typed::<CSINode>,
         "ClusterRole" => typed::<ClusterRole>,
         "ClusterRoleBinding" => typed::<ClusterRoleBinding>,
         "ConfigMap" => typed::<ConfigMap>,
@@ -51,6 +55,7 @@ fn type_of(kind: &Kind) -> Option<Typed> {
         "ResourceQuota" => typed::<ResourceQuota>,
         "Role" => typed::<Role>,
         "RoleBinding" => typed::<RoleBinding>,
+        "RuntimeClass" => typed::<RuntimeClass>,
         "Secret" => typed::<Secret>,
         "Service" => typed::<Service>,
         "ServiceAccount" => typed::<ServiceAccount>,

@@ -14,7 +14,7 @@ use hyper::upgrade::OnUpgrade;
 use listen::{Body, BoxError};
 use serde_json::{Value, json};
 
-use crate::access::Identity;
+use crate::access::{self, Identity};
 use crate::answer::{self, Reply, encoded};
 use crate::call::{Call, Warnings};
 use crate::discovery;
@@ -25,7 +25,7 @@ use crate::operate::operate;
 use crate::rbac::Attributes;
 use crate::reads;
 use crate::review;
-use crate::route::{Query, REVIEWS, Route, Target, Verb};
+use crate::route::{Query, Route, Target, Verb};
 use crate::shared::Shared;
 use crate::store::Store;
 use crate::table::Form;
@@ -107,7 +107,7 @@ impl Shared {
         let served = |kind: &kinds::Kind| store.require_served(kind).is_ok();
         let is_path = *target == Target::Path;
         let body = is_path.then(|| discovery::discovery(path, &served)).flatten();
-        let is_known = *who == Identity::Admin || *who != Identity::Anonymous && body.is_some();
+        let is_known = access::is_master(who) || *who != Identity::Anonymous && body.is_some();
         if is_path && !is_known {
             let verb = parts.method.as_str().to_lowercase();
             return Err(ApiError::Path { user: who.user(), verb, path: path.to_owned() });
@@ -128,19 +128,13 @@ impl Shared {
             return Ok(reply);
         }
         self.authorize(&who, &route, &query, order)?;
-        if route.target == Target::Review && who == Identity::Anonymous {
-            return Err(ApiError::Forbidden(format!(
-                "{REVIEWS} is forbidden: User \"{}\" cannot create resource \"selfsubjectaccessreviews\" in API group \
-                 \"authorization.k8s.io\" at the cluster scope",
-                who.user()
-            )));
-        }
-        if route.target == Target::Review {
+        if let Target::Review(review) = route.target {
             if route.verb != Verb::Create {
                 return Err(ApiError::MethodNotAllowed);
             }
-            let (code, answer) = review::answer(&who, &whole(body).await?, &self.lock().store)?;
-            return Ok(Reply::Whole(code, encoded(&answer)));
+            let body = whole(body).await?;
+            let answer = review::answer(&who, review, &body, &self.lock().store)?;
+            return Ok(Reply::Whole(StatusCode::CREATED, encoded(&answer)));
         }
         let Target::Resource { collection, .. } = &route.target else {
             return self.page(&who, &route.target, parts);

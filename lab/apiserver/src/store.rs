@@ -134,13 +134,16 @@ pub struct Store {
     ids: Ids,
     duties: Duties,
     validate: Validate,
+    /// The authority's certificate, which each namespace gets; without one namespaces begin empty.
+    root_ca: Option<String>,
 }
 
 impl Store {
     /// An empty store that keeps the last `window` changes and makes uids from `ids`.
-    pub(crate) fn new(window: usize, ids: Ids, validate: Validate) -> Self {
+    pub(crate) fn new(window: usize, ids: Ids, validate: Validate, root_ca: Option<String>) -> Self {
         let (objects, history) = (BTreeMap::new(), VecDeque::new());
-        Self { revision: 1, objects, history, forgotten: 0, window, ids, duties: Duties::default(), validate }
+        let duties = Duties::default();
+        Self { revision: 1, objects, history, forgotten: 0, window, ids, duties, validate, root_ca }
     }
 
     /// Newest resource version.
@@ -193,17 +196,8 @@ impl Store {
                 None => drop(past.remove(&change.key)),
             }
         }
-        let (history, ids, duties) = (VecDeque::new(), self.ids.clone(), Duties::default());
-        Ok(Self {
-            revision,
-            objects: past,
-            history,
-            forgotten: revision,
-            window: 0,
-            ids,
-            duties,
-            validate: self.validate,
-        })
+        let then = Self::new(0, self.ids.clone(), self.validate, self.root_ca.clone());
+        Ok(Self { revision, objects: past, forgotten: revision, ..then })
     }
 
     /// The changes after a resource version, oldest first.

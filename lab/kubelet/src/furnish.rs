@@ -22,9 +22,8 @@ use crate::pace;
 use crate::pids::Pids;
 use crate::pod::{Binaries, Plan, Planned};
 use crate::process::{Process, Program};
-use crate::rootfs::{Mount, Propagation, Root};
+use crate::rootfs::{Mount, Root};
 use crate::sandbox::Sandbox;
-use crate::volumes::ACCOUNT_DIRECTORY;
 
 /// Where a container with a root of its own has the program that it runs.
 const IMAGE: &str = "/image";
@@ -168,13 +167,8 @@ impl NetnsNode {
         }
         mounts.push(Mount::image(&rooted.own.join(HOSTS), "/etc/hosts"));
         // A volume hides what the image has at its place.
-        mounts.extend(self.host.mounts(&plan.volumes, &planned.places, &rooted.own)?);
-        mounts.push(Mount {
-            source: rooted.credentials.directory().to_owned(),
-            at: ACCOUNT_DIRECTORY.into(),
-            read_only: true,
-            propagation: Propagation::None,
-        });
+        let sources = (&*rooted.own, rooted.credentials.directory());
+        mounts.extend(self.host.mounts(&plan.volumes, &planned.places, sources)?);
         program.root = Some(Root { base: rooted.own.join("root"), mounts });
         program.path = at;
         Ok(())

@@ -6,7 +6,9 @@
 //! |---|---|
 //! | [`tier`] | the cluster: API, nodes, directory |
 //! | [`traits`], [`asked`] | [`cluster`]'s traits, implemented |
-//! | [`controller`], [`scheduler`], [`fit`] | dispatch of pods to nodes; which node runs which pod |
+//! | [`plane`] | an embedded control plane, with or without embedded nodes |
+//! | [`controller`] | pods of a node are started and stopped there |
+//! | [`scheduler`], `scheduling`, [`fit`] | which node runs which pod |
 //! | [`controllers`] | DaemonSets, Deployments, ReplicaSets, StatefulSets, Jobs |
 //! | [`network`], [`readiness`], [`restart`] | whether the node's network is ready, and what follows; runtime and kubelet start anew |
 //! | [`node`], [`slot`] | a node; one pod on it |
@@ -55,6 +57,7 @@ pub mod options;
 pub mod output;
 mod pace;
 pub mod pids;
+pub mod plane;
 pub mod pod;
 pub mod probe;
 pub mod probes;
@@ -66,6 +69,7 @@ pub mod rights;
 pub mod rootfs;
 pub mod sandbox;
 pub mod scheduler;
+mod scheduling;
 pub mod services;
 pub mod slot;
 pub mod starting;
@@ -82,5 +86,6 @@ pub const TIER: &str = "netns";
 pub use error::Error;
 pub use images::Images;
 pub use options::{ClusterOptions, Deadlines};
+pub use plane::Plane;
 pub use pod::Binaries;
 pub use tier::NetnsCluster;

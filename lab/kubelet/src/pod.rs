@@ -155,7 +155,8 @@ impl Plan {
         let pod: Pod = serde_json::from_value(object.clone())?;
         let spec = pod.spec.unwrap_or_default();
         let resolv_conf = resolv_conf(spec.dns_config.as_ref());
-        let (volumes, has_token) = (volumes(&spec), has_token(&spec));
+        let volumes = volumes(&spec);
+        let has_token = has_token(&spec, &volumes);
         let grace = spec.termination_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         let context = spec.security_context.unwrap_or_default();
         let users = if spec.host_users == Some(false) { Users::Own } else { Users::OfNode };
@@ -206,9 +207,11 @@ impl Plan {
     }
 }
 
-fn has_token(spec: &PodSpec) -> bool {
+/// Whether anything in it uses its account: of the pods under `default` nothing in the lab does.
+fn has_token(spec: &PodSpec, volumes: &[Volume]) -> bool {
     let account = spec.service_account_name.as_deref();
-    spec.automount_service_account_token != Some(false) && account.is_some_and(|name| name != "default")
+    volumes.iter().any(|volume| volume.content == Content::Account)
+        && account.is_some_and(|name| name != "default")
 }
 
 /// As with `dnsPolicy: None`: the pod's own configuration only.

@@ -20,14 +20,14 @@ use tokio::task::JoinHandle;
 
 use crate::containers::Ending;
 use crate::controller;
-use crate::controllers;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::leftovers::Leftovers;
 use crate::logs::NodeKubelets;
 use crate::netns::{self, Namespace};
 use crate::node::NetnsNode;
-use crate::options::{ClusterOptions, SERVICE, SERVICE_V6};
+use crate::options::ClusterOptions;
+use crate::plane::{JOB_BACKOFF, Plane};
 use crate::reach::NodeNetwork;
 use crate::services;
 use crate::slot::Shown;
@@ -36,8 +36,6 @@ use crate::workload::NetnsWorkload;
 
 /// Address of the API server on every node.
 const API: &str = "127.0.0.1:6443";
-/// First backoff of Jobs where pods have none: a real one has 10 s, forty times as much.
-const JOB_BACKOFF: Duration = Duration::from_millis(250);
 /// Nodes that are made, and ended, side by side.
 const NODES_AT_ONCE: usize = 8;
 /// Lifetime of the plugin's token: longer than any lab.
@@ -45,7 +43,7 @@ const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug)]
 pub struct NetnsCluster {
-    api: ApiServer,
+    plane: Plane,
     /// Address at which nodes and pods reach the API server.
     pub(crate) front: Proxy,
     pub(crate) nodes: Vec<Arc<NetnsNode>>,
@@ -68,9 +66,8 @@ impl NetnsCluster {
     /// The harness failed; what was made so far is gone again, or goes with the lab.
     pub async fn start(options: ClusterOptions) -> Result<Self, Error> {
         fs::create_dir_all(&options.directory).map_err(Error::file("make", &options.directory))?;
-        let mut server = apiserver::ServerOptions::default();
-        server.names.extend([SERVICE.0.to_owned(), SERVICE_V6.to_owned()]);
-        let api = ApiServer::new(server).map_err(|error| Error::Missing(format!("API server: {error}")))?;
+        let mut plane = Plane::new(&[])?;
+        let api = plane.api().clone();
         let token = seed(&api, options.installed)?;
         let upstream = Upstream::new(api.anonymous_client(), api.client());
         let front = Proxy::new(upstream).perturbed(options.chaos.clone());
@@ -87,18 +84,15 @@ impl NetnsCluster {
         api.set_network(Arc::new(NodeNetwork::new(&nodes)));
         let changes = api.subscribe();
         let wire = wire.map(Arc::new);
-        let follows = api.clone();
-        let job_backoff = options.back_off.unwrap_or(JOB_BACKOFF);
+        plane.follow(&changes, options.back_off.unwrap_or(JOB_BACKOFF), &options.chaos);
         let translated = services::run(api.clone(), nodes.clone(), wire.clone(), changes.clone());
         let mut controllers = vec![
             tokio::spawn(translated),
-            tokio::spawn(async move { follows.follow_deletions().await }),
-            tokio::spawn(controllers::run(api.clone(), changes.clone(), job_backoff, options.chaos.clone())),
-            tokio::spawn(controller::run(api.clone(), nodes.clone(), changes)),
+            tokio::spawn(controller::run(api, nodes.clone(), changes)),
         ];
         controllers.extend(nodes.iter().map(|node| tokio::spawn(Arc::clone(node).follow_network())));
         Ok(Self {
-            api,
+            plane,
             front,
             nodes,
             options,
@@ -113,7 +107,7 @@ impl NetnsCluster {
     /// The API: for waits and looks that no [`cluster::Cluster`] has.
     #[must_use]
     pub fn api(&self) -> &ApiServer {
-        &self.api
+        self.plane.api()
     }
 
     /// A pod whose start has ended.
@@ -161,6 +155,7 @@ impl NetnsCluster {
     /// The directory cannot be removed.
     pub async fn stop(mut self) -> Result<Leftovers, Error> {
         let mut left = Leftovers::default();
+        self.plane.stop().await;
         for controller in &mut self.controllers {
             controller.abort();
             // Until it has really ended it may give a node another pod, whose namespace would keep the directory busy.
@@ -261,13 +256,9 @@ async fn wired(options: &ClusterOptions) -> Result<Option<Wire>, Error> {
     Ok(Some(wire))
 }
 
-/// Initial objects of every cluster: namespaces; and where no chart brings them the plugin's account and its rights. Returns its token.
+/// Where no chart brings them, the plugin's account and its rights. Returns its token.
 fn seed(api: &ApiServer, installed: Installed) -> Result<Option<String>, Error> {
     let refused = |error| Error::Missing(format!("initial object: {error}"));
-    let none = std::collections::BTreeMap::new();
-    for name in ["default", "kube-system", SYSTEM_NAMESPACE] {
-        api.create_namespace(name, &none).map_err(refused)?;
-    }
     if installed == Installed::ByAgent {
         return Ok(None);
     }

@@ -14,7 +14,7 @@ use cluster::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::DeleteParams;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::applied::apply;
@@ -30,15 +30,7 @@ impl Cluster for NetnsCluster {
     }
 
     async fn apply(&self, object: Value) -> Result<Value, LabError> {
-        let client = self.api().client();
-        let applied = apply(&client, object).await?;
-        if applied["kind"] == "Namespace" {
-            // As the controller of service accounts does.
-            let metadata = json!({ "name": "default", "namespace": applied["metadata"]["name"] });
-            let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata });
-            apply(&client, account).await?;
-        }
-        Ok(applied)
+        Ok(apply(&self.api().client(), object).await?)
     }
 
     async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Value>, LabError> {

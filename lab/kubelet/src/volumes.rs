@@ -7,13 +7,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cluster::NodePaths;
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::{Container, PodSpec, ServiceAccountTokenProjection};
 
 use crate::error::Error;
 use crate::rootfs::{Mount, NodeRoot, Propagation};
-
-/// Mount of the service account's token in every container.
-pub const ACCOUNT_DIRECTORY: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// A volume of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +31,8 @@ pub enum Content {
     },
     /// `emptyDir`
     Empty,
+    /// `projected`, with a token for the API server: what admission gives each pod of its service account.
+    Account,
 }
 
 /// Mount of a volume in a container.
@@ -55,7 +54,13 @@ pub fn volumes(spec: &PodSpec) -> Vec<Volume> {
             path: host.path.clone().into(),
             create: host.type_.as_deref().is_none_or(|kind| kind.is_empty() || kind.ends_with("OrCreate")),
         });
-        host.or_else(|| volume.empty_dir.as_ref().map(|_| Content::Empty))
+        let sources = || volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+        let is_token = |token: &ServiceAccountTokenProjection| token.audience.is_none();
+        host.or_else(|| volume.empty_dir.as_ref().map(|_| Content::Empty)).or_else(|| {
+            sources()
+                .any(|source| source.service_account_token.as_ref().is_some_and(is_token))
+                .then_some(Content::Account)
+        })
     };
     let all = spec.volumes.iter().flatten();
     all.filter_map(|volume| Some(Volume { name: volume.name.clone(), content: content(volume)? })).collect()
@@ -167,11 +172,16 @@ impl Host {
         Err(Error::NotShared { path: path.to_owned(), mount: "/run" })
     }
 
-    /// Mounts of a pod's volumes in a container's root; empty ones are below `own`.
+    /// Mounts of a pod's volumes in a container's root; empty ones are below `own`, its account's files in `account`.
     ///
     /// # Errors
     /// A volume cannot be mounted: the kubelet would not start the container.
-    pub fn mounts(&self, volumes: &[Volume], places: &[MountPoint], own: &Path) -> Result<Vec<Mount>, Error> {
+    pub fn mounts(
+        &self,
+        volumes: &[Volume],
+        places: &[MountPoint],
+        (own, account): (&Path, &Path),
+    ) -> Result<Vec<Mount>, Error> {
         let mount = |place: &MountPoint| {
             let volume = volumes.iter().find(|volume| volume.name == place.volume);
             let volume = volume.ok_or_else(|| Error::Missing(format!("volume {}", place.volume)))?;
@@ -183,6 +193,7 @@ impl Host {
                     (self.find(path), *create)
                 }
                 Content::Empty => (own.join(&volume.name), true),
+                Content::Account => (account.to_owned(), false),
             };
             if create {
                 fs::create_dir_all(&source).map_err(Error::file("make", &source))?;
@@ -216,6 +227,11 @@ pub(crate) fn empty(directory: &Path, stay: &[PathBuf]) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Directories of a pod: its own, its account's.
+    fn own() -> (&'static Path, &'static Path) {
+        (Path::new("/own"), Path::new("/own/account"))
+    }
 
     fn host() -> Host {
         Host::new("/lab".into(), false)
@@ -266,7 +282,7 @@ mod tests {
             propagation,
         };
         let mounted = |path: &str, propagation| {
-            host().mounts(&[volume(path)], &[place(propagation)], Path::new("/own"))
+            host().mounts(&[volume(path)], &[place(propagation)], own())
         };
         let error = mounted("/var/run/netns", Propagation::HostToContainer).unwrap_err();
         let told = r#"path "/var/run/netns" is mounted on "/run" but it is not a shared or slave mount"#;
@@ -282,7 +298,7 @@ mod tests {
             read_only: true,
             propagation: Propagation::None,
         };
-        let error = host().mounts(&[], &[place], Path::new("/own")).unwrap_err();
+        let error = host().mounts(&[], &[place], own()).unwrap_err();
         assert_eq!(error.to_string(), "there is no volume x");
     }
 }

@@ -26,9 +26,9 @@ use crate::control::{ADDRESS, Control, PORT};
 use crate::error::Error;
 use crate::family::families;
 use crate::front::{self, Standing};
+use crate::joined;
 use crate::node::{Node, Number};
 use crate::options::ClusterOptions;
-use crate::program::Program;
 use crate::registry::{self, Registry};
 
 /// From the start of its kubelet until a node is ready, on a busy machine.
@@ -66,7 +66,10 @@ impl Cluster {
         let images = mem::take(&mut options.images).into_iter().chain(options.programs.network.image()?);
         let registry = listen::serve(Registry::new(images.collect()), listener, None);
         let registry = registry.map_err(|error| Error::Other("serve images", error.to_string()))?;
-        let control = Control::start(&options.programs, &options.directory, &options.logs).await?;
+        let control = match options.joined.take() {
+            Some(api) => joined::join(&api, options.nodes)?,
+            None => Control::start(&options.programs, &options.directory, &options.logs).await?,
+        };
         let front = front::stand(&control).await?;
         let nodes = (1..=options.nodes).map(|number| Node::start(Number(number), &options, &control));
         let nodes = try_join_all(nodes).await?;
@@ -88,7 +91,7 @@ impl Cluster {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.control.client.clone(), "default");
         loop {
             due.tick().await;
-            self.control.programs.iter_mut().try_for_each(Program::goes_on)?;
+            self.control.goes_on()?;
             self.nodes.iter_mut().try_for_each(|node| node.get_mut().goes_on())?;
             let ready = all.list(&ListParams::default()).await?.iter().filter(|node| is_ready(node)).count();
             if ready == self.nodes.len() && accounts.get_opt("default").await?.is_some() {

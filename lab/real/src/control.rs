@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The control plane: etcd, API server, controllers and scheduler, in the lab's own network.
+//! The control plane in the lab's own network: etcd, API server, controllers and scheduler, or an embedded one that nodes join.
 
 use std::fmt;
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use ::front::Upstream;
+use apiserver::ApiServer;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use listen::ServerHandle;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::error::Error;
 use crate::family::families;
@@ -27,14 +34,29 @@ const SERVICES: [&str; 2] = ["10.96.0.0/16", "fd00:96::/112"];
 const ETCD: &str = "http://127.0.0.1:2379";
 const ETCD_PEER: &str = "http://127.0.0.1:2380";
 
+/// The API server, to kubelets.
+pub(crate) const ASKS_KUBELETS: Subject<'_> =
+    Subject { user: "apiserver-kubelet-client", group: Some(ADMINISTRATORS) };
+
 /// An API server on two busy cores starts within five seconds; its first start makes all objects that it brings along.
 const START: Duration = Duration::from_secs(120);
 
+/// The administrator.
+const ADMIN: Subject<'_> = Subject { user: "admin", group: Some(ADMINISTRATORS) };
+
 /// The control plane.
 pub struct Control {
+    /// Of nodes, and of everybody where the API server is a real one.
     pub authority: Authority,
     pub client: Client,
-    pub(crate) programs: Vec<Program>,
+    server: Server,
+}
+
+/// Its API server.
+enum Server {
+    /// With those who follow its objects.
+    Real(Vec<Program>),
+    Embedded(ApiServer, #[expect(dead_code, reason = "held for its drop")] ServerHandle),
 }
 
 impl fmt::Debug for Control {
@@ -84,8 +106,7 @@ impl Control {
         let directory = directory.join("control");
         fs::create_dir_all(&directory).map_err(Error::file("make", &directory))?;
         let files = Files(&directory);
-        let admin = Subject { user: "admin", group: Some(ADMINISTRATORS) };
-        let kubeconfig = authority.kubeconfig(&server(), &authority.client(admin)?);
+        let kubeconfig = authority.kubeconfig(&server(), &authority.client(ADMIN)?);
         write_all(&authority, files)?;
         let run = async |path: &Path, arguments: Vec<String>| {
             Program::start(None, path, &arguments, &[], logs).await
@@ -101,7 +122,42 @@ impl Control {
         all.push(api);
         all.push(run(&programs.controllers, controllers(files)).await?);
         all.push(run(&programs.scheduler, scheduler(files)).await?);
-        Ok(Self { authority, client, programs: all })
+        Ok(Self { authority, client, server: Server::Real(all) })
+    }
+
+    /// Serves an embedded API server where a real one would be.
+    ///
+    /// # Errors
+    /// Its port is taken.
+    pub fn join(api: ApiServer) -> Result<Self, Error> {
+        let listener = TcpListener::bind((IpAddr::from(ADDRESS), PORT));
+        let listener = listener.map_err(|source| Error::System("listen for the API", source))?;
+        let served = api.serve_tls(listener);
+        let served = served.map_err(|error| Error::Other("serve the API", error.to_string()))?;
+        Ok(Self {
+            authority: Authority::new()?,
+            client: api.client(),
+            server: Server::Embedded(api, served),
+        })
+    }
+
+    /// Media type of what nodes send: an embedded API server reads JSON.
+    pub(crate) fn media_type(&self) -> &'static str {
+        match &self.server {
+            Server::Real(_) => "application/vnd.kubernetes.protobuf",
+            Server::Embedded(..) => "application/json",
+        }
+    }
+
+    /// Checks that its programs run.
+    ///
+    /// # Errors
+    /// One has ended.
+    pub(crate) fn goes_on(&mut self) -> Result<(), Error> {
+        match &mut self.server {
+            Server::Real(programs) => programs.iter_mut().try_for_each(Program::goes_on),
+            Server::Embedded(..) => Ok(()),
+        }
     }
 
     /// An administrator's kubeconfig for the API server at this address.
@@ -109,13 +165,66 @@ impl Control {
     /// # Errors
     /// No key can be made.
     pub fn kubeconfig(&self, server: &str) -> Result<String, Error> {
-        let admin = Subject { user: "admin", group: Some(ADMINISTRATORS) };
-        Ok(self.authority.kubeconfig(server, &self.authority.client(admin)?))
+        self.kubeconfig_of(ADMIN, server)
+    }
+
+    /// Somebody's kubeconfig for the API server at this address: with a certificate, or a token where the API server is embedded.
+    ///
+    /// # Errors
+    /// No key can be made.
+    pub(crate) fn kubeconfig_of(&self, of: Subject<'_>, server: &str) -> Result<String, Error> {
+        Ok(match &self.server {
+            Server::Real(_) => self.authority.kubeconfig(server, &self.authority.client(of)?),
+            Server::Embedded(api, _) => {
+                let groups: Vec<_> = of.group.into_iter().collect();
+                api.kubeconfig(server, &api.user_token(of.user, &groups))
+            }
+        })
+    }
+
+    /// Its server's side of TLS, for whoever stands before it.
+    ///
+    /// # Errors
+    /// No certificate can be made.
+    pub(crate) fn tls(&self) -> Result<Arc<ServerConfig>, Error> {
+        match &self.server {
+            Server::Real(_) => Ok(Arc::new(tls(&server_identity(&self.authority)?)?)),
+            Server::Embedded(api, _) => Ok(api.tls()),
+        }
+    }
+
+    /// Its API server, as a front reaches it.
+    ///
+    /// # Errors
+    /// No key can be made.
+    pub(crate) async fn upstream(&self) -> Result<Upstream, Error> {
+        match &self.server {
+            Server::Real(_) => {
+                let upstream = Upstream::remote(&config(&self.kubeconfig(&server())?).await?);
+                upstream.map_err(|error| Error::Other("reach the API server", error.to_string()))
+            }
+            Server::Embedded(api, _) => Ok(Upstream::new(api.anonymous_client(), api.client())),
+        }
     }
 }
 
+fn tls(identity: &Identity) -> Result<ServerConfig, Error> {
+    let wrong = |why: String| Error::Other("use a certificate", why);
+    let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes());
+    let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes());
+    let key = key.map_err(|error| wrong(error.to_string()))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| wrong(error.to_string()))?.with_no_client_auth();
+    let mut config =
+        builder.with_single_cert(vec![certificate], key).map_err(|error| wrong(error.to_string()))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
 /// A client's configuration.
-pub(crate) async fn config(kubeconfig: &str) -> Result<Config, Error> {
+async fn config(kubeconfig: &str) -> Result<Config, Error> {
     let wrong = |why: String| Error::Other("read a kubeconfig", why);
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig).map_err(|error| wrong(error.to_string()))?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
@@ -123,7 +232,7 @@ pub(crate) async fn config(kubeconfig: &str) -> Result<Config, Error> {
 }
 
 /// A certificate of the API server, for every name and address that it is reached by.
-pub(crate) fn server_identity(authority: &Authority) -> Result<Identity, Error> {
+fn server_identity(authority: &Authority) -> Result<Identity, Error> {
     let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
     let service = SERVICE.parse().unwrap_or(IpAddr::from(ADDRESS));
     let addresses = [IpAddr::from([127, 0, 0, 1]), IpAddr::from(ADDRESS), service];
@@ -133,8 +242,7 @@ pub(crate) fn server_identity(authority: &Authority) -> Result<Identity, Error> 
 fn write_all(authority: &Authority, files: Files<'_>) -> Result<(), Error> {
     files.write("ca.crt", &authority.pem())?;
     files.identity("apiserver", &server_identity(authority)?)?;
-    let asks_kubelets = Subject { user: "apiserver-kubelet-client", group: Some(ADMINISTRATORS) };
-    files.identity("kubelet-client", &authority.client(asks_kubelets)?)?;
+    files.identity("kubelet-client", &authority.client(ASKS_KUBELETS)?)?;
     let (private, public) = signer()?;
     files.write("accounts.key", &private)?;
     files.write("accounts.pub", &public)?;

@@ -12,6 +12,7 @@
 //! | [`node`] | runtime and kubelet in a [`place`] |
 //! | [`runtime`] | containerd, CRI-O |
 //! | [`network`] | the standard plugins, Multus |
+//! | `joined`, `kubelets` | an embedded API server as control plane, and the kubelets behind it |
 //! | [`place`] | namespaces of a node, and programs in them |
 //! | [`program`], [`programs`] | a program that stays, and its log; those of a cluster |
 //! | [`pki`] | certificates, keys, kubeconfigs |
@@ -29,6 +30,8 @@ pub mod error;
 pub mod family;
 pub mod front;
 pub mod image;
+mod joined;
+mod kubelets;
 pub mod network;
 pub mod node;
 pub mod options;

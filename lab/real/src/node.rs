@@ -36,7 +36,7 @@ const START: Duration = Duration::from_secs(60);
 pub struct Number(pub u8);
 
 impl Number {
-    fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         format!("node-{}", self.0)
     }
 
@@ -45,7 +45,7 @@ impl Number {
     }
 
     /// By family.
-    fn addresses(self) -> Vec<IpAddr> {
+    pub(crate) fn addresses(self) -> Vec<IpAddr> {
         let (four, six) =
             (Ipv4Addr::new(10, 77, self.0, 2), Ipv6Addr::new(0xfd00, 0x77, self.0.into(), 0, 0, 0, 0, 2));
         families(four.into(), six.into())
@@ -84,8 +84,8 @@ impl Node {
         cgroups::make(Path::new(cgroups::MOUNTS), &cgroup)?;
         let place = Place::start(&name, &programs.workload, &options.directory.join(&name)).await?;
         link(&place, number, programs).await?;
-        let multus = control.authority.client(Subject { user: network::MULTUS, group: None })?;
-        let multus = control.authority.kubeconfig(&control::server(), &multus);
+        let multus = Subject { user: network::MULTUS, group: None };
+        let multus = control.kubeconfig_of(multus, &control::server())?;
         programs.network.install(&place, number.pods(), &multus)?;
         if let Some(record) = &options.record {
             programs.network.record(&place, record)?;
@@ -243,13 +243,13 @@ fn configure(
     let user = format!("system:node:{name}");
     let of = Subject { user: &user, group: Some("system:nodes") };
     let serving = authority.server(of, &[&name], &number.addresses())?;
-    let kubeconfig = authority.kubeconfig(&control::server(), &authority.client(of)?);
+    let kubeconfig = control.kubeconfig_of(of, &control::server())?;
     place.write(&format!("{FILES}/ca.crt"), authority.pem())?;
     place.write(&format!("{FILES}/kubelet.crt"), serving.certificate)?;
     place.write(&format!("{FILES}/kubelet.key"), serving.key)?;
     place.write(&format!("{FILES}/kubelet.kubeconfig"), kubeconfig)?;
-    place
-        .write(&format!("{FILES}/kubelet.json"), kubelet_configuration(cgroup, programs.runtime.socket()))?;
+    let configuration = kubelet_configuration(cgroup, programs.runtime.socket(), control.media_type());
+    place.write(&format!("{FILES}/kubelet.json"), configuration)?;
     programs.runtime.configure(place, (control::ADDRESS, registry::PORT).into())
 }
 
@@ -269,7 +269,7 @@ fn arguments(number: Number) -> Vec<String> {
 
 /// `KubeletConfiguration`, as JSON. Where it may not lower its own out-of-memory score it would end, unless it takes itself to be in a user
 /// namespace.
-fn kubelet_configuration(cgroup: &str, socket: &str) -> String {
+fn kubelet_configuration(cgroup: &str, socket: &str, media_type: &str) -> String {
     let x509 = json!({ "clientCAFile": format!("{FILES}/ca.crt") });
     let evict = json!({
         "memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%",
@@ -287,6 +287,7 @@ fn kubelet_configuration(cgroup: &str, socket: &str) -> String {
         "cgroupRoot": format!("/{cgroup}"),
         "clusterDNS": [DNS],
         "clusterDomain": "cluster.local",
+        "contentType": media_type,
         "failSwapOn": false,
         "featureGates": { "KubeletInUserNamespace": !quirks::lowers_oom_score() },
         "maxPods": 200,

@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use apiserver::ApiServer;
+
 use crate::image::Image;
 use crate::programs::Programs;
 
@@ -10,6 +12,8 @@ use crate::programs::Programs;
 #[derive(Debug)]
 pub struct ClusterOptions {
     pub programs: Programs,
+    /// An embedded API server that nodes join, with whoever follows its objects; without one the control plane is a real one.
+    pub joined: Option<ApiServer>,
     pub nodes: u8,
     /// Files of control plane and nodes; gone with the lab.
     pub directory: PathBuf,

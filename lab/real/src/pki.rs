@@ -58,6 +58,11 @@ impl Authority {
         self.0.pem()
     }
 
+    /// The same, as DER.
+    pub(crate) fn der(&self) -> Vec<u8> {
+        self.0.der().to_vec()
+    }
+
     /// Its key, as PEM, for whoever signs in its name.
     #[must_use]
     pub fn key(&self) -> String {

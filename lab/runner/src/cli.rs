@@ -242,15 +242,22 @@ pub struct RealArgs {
     /// With --real: the pods' network
     #[arg(long, value_enum, requires = "real", default_value_t)]
     pub network: NodeNetwork,
+    /// With --real: the API server that the nodes join
+    #[arg(long, value_enum, requires = "real", default_value_t)]
+    pub api: NodeApi,
 }
 
 /// As they stand in a command line.
 impl fmt::Display for RealArgs {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = |value: Option<PossibleValue>| value.map(|value| value.get_name().to_owned());
-        let (runtime, network) = (self.runtime.to_possible_value(), self.network.to_possible_value());
-        let (runtime, network) = (value(runtime).unwrap_or_default(), value(network).unwrap_or_default());
-        write!(out, "--real --nodes {} --runtime {runtime} --network {network}", self.nodes)
+        let chosen = [
+            ("runtime", self.runtime.to_possible_value()),
+            ("network", self.network.to_possible_value()),
+            ("api", self.api.to_possible_value()),
+        ];
+        write!(out, "--real --nodes {}", self.nodes)?;
+        chosen.into_iter().try_for_each(|(flag, of)| write!(out, " --{flag} {}", value(of).unwrap_or_default()))
     }
 }
 
@@ -352,6 +359,9 @@ pub struct UpArgs {
     /// The pods' network of real nodes
     #[arg(long, value_enum, default_value_t, requires = "real")]
     pub network: NodeNetwork,
+    /// The API server that real nodes join
+    #[arg(long, value_enum, default_value_t, requires = "real")]
+    pub api: NodeApi,
     /// File for the calls of the network's first CNI plugin, a line of JSON each; without --real it is written when the cluster ends
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
@@ -378,6 +388,16 @@ pub enum NodeNetwork {
     Bridge,
     MultusThin,
     MultusThick,
+}
+
+/// API server of real nodes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum NodeApi {
+    /// Of Kubernetes, with etcd and its own controllers and scheduler
+    #[default]
+    Kubernetes,
+    /// The lab's, with its controllers and scheduler
+    Embedded,
 }
 
 /// What to do with components.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::binaries::PLUGIN;
-use crate::cli::{NodeNetwork, NodeRuntime, RunArgs, UpArgs};
+use crate::cli::{NodeApi, NodeNetwork, NodeRuntime, RunArgs, UpArgs};
 use crate::product::Product;
 
 /// Privilege of the sandbox.
@@ -123,6 +123,7 @@ pub struct Real {
     pub nodes: u8,
     pub runtime: NodeRuntime,
     pub network: NodeNetwork,
+    pub api: NodeApi,
     /// File for the calls of the network's first plugin.
     pub record: Option<PathBuf>,
     /// Recipes, and the cache that has what they make.

@@ -254,8 +254,8 @@ fn in_a_sandbox(
     };
     sandbox::require_visible([&sut.dir, &workload])?;
     let report_dir = fresh_report_dir(&args, &workspace)?;
-    let RealArgs { real, nodes, runtime, network } = args.on;
-    let asked = Asked { nodes, runtime, network, record: None };
+    let RealArgs { real, nodes, runtime, network, api } = args.on;
+    let asked = Asked { nodes, runtime, network, api, record: None };
     let of = || started::plan(&workspace, asked, (&sut, &workload), &report_dir.join("cluster"));
     let real = match real.then(of).transpose() {
         Ok(real) => real,

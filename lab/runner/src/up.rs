@@ -58,6 +58,7 @@ pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
         nodes: args.nodes,
         runtime: args.runtime,
         network: args.network,
+        api: args.api,
         record: args.record.clone(),
     });
     let of = |asked| started::plan(&workspace, asked, (&sut, &workload), &workspace.lab.join("up"));

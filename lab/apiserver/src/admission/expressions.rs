@@ -25,7 +25,7 @@ impl Facts {
             json!({"group": key.kind.group, "version": key.kind.version, "resource": key.kind.plural});
         let kind = json!({"group": key.kind.group, "version": key.kind.version, "kind": key.kind.name});
         let extra: BTreeMap<_, _> = match who {
-            Identity::Admin | Identity::Anonymous => BTreeMap::new(),
+            Identity::Admin | Identity::Anonymous | Identity::User { .. } => BTreeMap::new(),
             Identity::Account { extra, .. } => extra.iter().map(|(key, value)| (*key, [value])).collect(),
         };
         let user = json!({"username": who.user(), "groups": who.groups(), "extra": extra});

@@ -7,6 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::{Action, Collection, Key, Store};
+use crate::accounts;
 use crate::error::ApiError;
 use crate::kinds::{Kind, Scope, StatusRule};
 use crate::{defaults, workloads};
@@ -78,21 +79,23 @@ impl Store {
         first_status(key.kind, &mut object);
         defaults::fill_in(key.kind.name, &key.name, &mut object);
         (self.validate)(&key, None, &object)?;
-        self.check_account(&key, &object)?;
+        if let Some(account) = self.account_of(&key, &object)? {
+            let suffix = self.ids.suffix();
+            accounts::mount_token(&mut object["spec"], &account, &suffix);
+        }
         Ok(Write { key, old: None, object })
     }
 
     /// Nobody runs a pod under an account that is not there, as the admission plugin `ServiceAccount` has it: whoever creates it tries again.
-    /// The account `default`, which a controller makes in each namespace, is taken to be there.
-    fn check_account(&self, key: &Key, object: &Value) -> Result<(), ApiError> {
-        let name = object["spec"]["serviceAccountName"].as_str().filter(|name| *name != "default");
+    fn account_of(&self, key: &Key, object: &Value) -> Result<Option<Arc<Value>>, ApiError> {
+        let name = object["spec"]["serviceAccountName"].as_str();
         let (Some(name), "Pod", Some(kind)) = (name, key.kind.name, Kind::find("", "v1", "serviceaccounts"))
         else {
-            return Ok(());
+            return Ok(None);
         };
         let account = Key { kind, namespace: key.namespace.clone(), name: name.to_owned() };
-        if self.objects.contains_key(&account) {
-            return Ok(());
+        if let Some(account) = self.objects.get(&account) {
+            return Ok(Some(Arc::clone(account)));
         }
         let place = &key.namespace;
         let why =
@@ -103,7 +106,11 @@ impl Store {
     /// Commits a decided write. The store must not have changed since.
     pub(crate) fn carry_out(&mut self, write: Write) -> Arc<Value> {
         let Write { key, old, object } = write;
-        let Some(old) = old else { return self.commit(key, Action::Added, object) };
+        let Some(old) = old else {
+            let created = self.commit(key, Action::Added, object);
+            self.furnish(&created);
+            return created;
+        };
         if object == *old {
             return old;
         }
@@ -116,6 +123,26 @@ impl Store {
             self.depart(&updated);
         }
         updated
+    }
+
+    /// Gives a namespace what controllers make in it at once: the account `default`, and the ConfigMap with the authority's certificate, by which
+    /// pods know the API server (`kube-root-ca.crt`).
+    fn furnish(&mut self, namespace: &Value) {
+        let (Some(ca), "Namespace") = (self.root_ca.clone(), namespace["kind"].as_str().unwrap_or_default())
+        else {
+            return;
+        };
+        let text = |field: &str| namespace["metadata"][field].as_str().unwrap_or_default();
+        let Ok(born) = text("creationTimestamp").parse() else { return };
+        let own = [
+            ("serviceaccounts", json!({ "metadata": { "name": "default" } })),
+            ("configmaps", json!({ "metadata": { "name": accounts::ROOT_CA }, "data": { "ca.crt": ca } })),
+        ];
+        for (plural, object) in own {
+            let Some(kind) = Kind::find("", "v1", plural) else { continue };
+            // In a namespace that was not there a moment ago nobody has taken the name.
+            let _new = self.create(&Collection { kind, namespace: Some(text("name").to_owned()) }, object, born);
+        }
     }
 
     fn vacant_key(

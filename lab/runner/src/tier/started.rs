@@ -3,15 +3,18 @@
 //! started inside.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
-use cluster::{Configuration, LabError, Machines};
+use cluster::{Chaos, Configuration, LabError, Machines};
+use kubelet::Plane;
 use nix::unistd::geteuid;
+use real::control::ADDRESS;
 use real::image::Image;
 use real::{
     Choice, Cluster, ClusterOptions, Components, NetworkName, Programs, RuntimeName, cgroups, registry,
@@ -20,7 +23,7 @@ use remote::Owned;
 use serde_json::json;
 
 use crate::binaries::AGENT;
-use crate::cli::{NodeNetwork, NodeRuntime};
+use crate::cli::{NodeApi, NodeNetwork, NodeRuntime};
 use crate::locate::Workspace;
 use crate::plan::{Real, Sut};
 use crate::tier::images::{self, TAG};
@@ -39,6 +42,7 @@ pub struct Asked {
     pub nodes: u8,
     pub runtime: NodeRuntime,
     pub network: NodeNetwork,
+    pub api: NodeApi,
     /// File for the calls of the network's first plugin.
     pub record: Option<PathBuf>,
 }
@@ -80,9 +84,9 @@ pub fn plan(
     if !status.success() {
         bail!("ci/image/build ended with {status}");
     }
-    let Asked { nodes, runtime, network, record } = asked;
+    let Asked { nodes, runtime, network, api, record } = asked;
     let cgroup = cgroups::name(std::process::id());
-    Ok(Real { nodes, runtime, network, record, modules, cache, agent, logs, cgroup })
+    Ok(Real { nodes, runtime, network, api, record, modules, cache, agent, logs, cgroup })
 }
 
 /// Removes the cgroups of this process' cluster, which has ended.
@@ -100,6 +104,9 @@ fn sweep(is_gone: impl Fn(u32) -> bool) {
 #[derive(Debug)]
 pub struct Started {
     cluster: Arc<Cluster>,
+    /// Its control plane, if it has none of its own.
+    #[expect(dead_code, reason = "held for its drop")]
+    plane: Option<Plane>,
     /// An administrator's, in the sandbox.
     pub kubeconfig: PathBuf,
 }
@@ -113,7 +120,12 @@ impl Started {
         let begun = Instant::now();
         let agent = Image::from_archive(&format!("{AGENT}:{TAG}"), &of.agent)?;
         let components = Components::read(&of.modules, &of.cache)?;
+        let plane = match of.api {
+            NodeApi::Kubernetes => None,
+            NodeApi::Embedded => Some(embedded()?),
+        };
         let cluster = Cluster::start(ClusterOptions {
+            joined: plane.as_ref().map(|plane| plane.api().clone()),
             programs: Programs::find(&components, chosen(of.runtime, of.network), workload)?,
             nodes: of.nodes,
             directory: DIRECTORY.into(),
@@ -134,7 +146,7 @@ impl Started {
         let supervised = Arc::clone(&cluster);
         tokio::spawn(async move { supervised.supervise().await });
         eprintln!("nodes are ready after {:.1} s", begun.elapsed().as_secs_f64());
-        Ok(Self { cluster, kubeconfig })
+        Ok(Self { cluster, plane, kubeconfig })
     }
 
     /// An administrator's kubeconfig for the API at this address, to which a listener is forwarded.
@@ -166,6 +178,15 @@ impl Started {
         eprintln!("the node agent is ready {:.1} s later", begun.elapsed().as_secs_f64());
         Ok(())
     }
+}
+
+/// An embedded control plane, which answers where a real one does.
+fn embedded() -> anyhow::Result<Plane> {
+    let mut plane = Plane::new(&[&IpAddr::from(ADDRESS).to_string()])?;
+    let changes = plane.api().subscribe();
+    // A real controller's backoff.
+    plane.follow(&changes, Duration::from_secs(10), &Chaos::default());
+    Ok(plane)
 }
 
 /// Nodes of a cluster of real components.
