@@ -33,6 +33,8 @@ pub(crate) enum Reply {
     Watch(Lines),
     /// Output of a container.
     Text(Lines),
+    /// A pod's own.
+    Passed(Response<Body>),
     /// The connection becomes a WebSocket.
     Switch(Handshake),
 }
@@ -46,6 +48,7 @@ pub(crate) fn answer(reply: Result<Reply, ApiError>) -> Response<Body> {
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
             response
         }
+        Ok(Reply::Passed(response)) => response,
         Ok(Reply::Switch(handshake)) => switched(&handshake),
         Err(error) => failure(&error),
     }

@@ -71,6 +71,7 @@ fn pod(spec: &mut Value) {
     let on_host = fields.get("hostNetwork") == Some(&json!(true));
     for (field, value) in [
         ("dnsPolicy", json!("ClusterFirst")),
+        ("enableServiceLinks", json!(true)),
         ("restartPolicy", json!("Always")),
         ("schedulerName", json!("default-scheduler")),
         ("securityContext", json!({})),

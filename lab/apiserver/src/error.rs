@@ -68,6 +68,9 @@ pub enum ApiError {
     /// The patch does not fit the object.
     #[error("the server rejected our request due to an error in our request")]
     Rejected,
+    /// Nobody answers in a pod.
+    #[error("{0}")]
+    Unreachable(String),
     /// No valid credentials.
     #[error("Unauthorized")]
     Unauthorized,
@@ -164,6 +167,7 @@ impl ApiError {
             }
             Self::Expired { .. } | Self::ContinueExpired => StatusCode::GONE,
             Self::TooLargeVersion { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Self::Unreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::NoWatchProgress | Self::Plain(_) | Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::MediaType(_) | Self::PatchType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,

@@ -113,7 +113,10 @@ pub static KINDS: [Kind; 33] = [
     },
     Kind { group: "apps", ..core("daemonsets", "DaemonSet", Scope::Namespaced, StatusRule::Reset(None)) },
     Kind { group: "coordination.k8s.io", ..core("leases", "Lease", Scope::Namespaced, StatusRule::Absent) },
-    core("services", "Service", Scope::Namespaced, StatusRule::Reset(None)),
+    Kind {
+        fields: &["spec.clusterIP", "spec.type"],
+        ..core("services", "Service", Scope::Namespaced, StatusRule::Reset(None))
+    },
     core("secrets", "Secret", Scope::Namespaced, StatusRule::Absent),
     core("resourcequotas", "ResourceQuota", Scope::Namespaced, StatusRule::Reset(None)),
     Kind { group: "apps", ..core("replicasets", "ReplicaSet", Scope::Namespaced, StatusRule::Reset(None)) },
@@ -234,11 +237,12 @@ const fn action(name: &'static str, kind: &'static str, verbs: &'static [&'stati
     Action { name, group_version: None, kind, verbs }
 }
 
-static PODS: [Action; 4] = [
+static PODS: [Action; 5] = [
     action("binding", "Binding", &["create"]),
     Action { group_version: Some(("policy", "v1")), ..action("eviction", "Eviction", &["create"]) },
     action("exec", "PodExecOptions", &["create", "get"]),
     action("log", "Pod", &["get"]),
+    action("proxy", "PodProxyOptions", &["create", "delete", "get", "patch", "update"]),
 ];
 
 static ACCOUNTS: [Action; 1] = [Action {

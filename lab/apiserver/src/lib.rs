@@ -19,6 +19,7 @@
 //! | `table` | objects as rows, for `kubectl get`: pure |
 //! | `call`, `operate`, `list`, `watch`, `answer`, `server`, `shared` | one request, from HTTP to the store and back |
 //! | [`kubelets`], `containers`, `exec` | logs of containers, programs in them, and who has them |
+//! | `proxy`, `dial` | requests passed on to pods; connections of the server's own |
 //! | [`log`] | what was asked |
 //! | `tls` | certificates |
 //! | `lab` | short cuts past HTTP for the lab itself |
@@ -32,6 +33,7 @@ mod call;
 mod causes;
 mod containers;
 mod defaults;
+mod dial;
 mod discovery;
 pub mod error;
 mod exec;
@@ -48,6 +50,7 @@ mod operate;
 mod options;
 pub mod patch;
 mod protobuf;
+mod proxy;
 pub mod rbac;
 pub mod reads;
 mod review;

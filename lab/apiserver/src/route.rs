@@ -144,7 +144,7 @@ fn target(path: &str) -> Target {
     let (name, subresource) = match rest {
         [] => (None, None),
         [name] => (Some((*name).to_owned()), None),
-        [name, sub] => (Some((*name).to_owned()), Some((*sub).to_owned())),
+        [name, sub] | [name, sub @ "proxy", ..] => (Some((*name).to_owned()), Some((*sub).to_owned())),
         _ => return Target::Nothing,
     };
     let Some(kind) = Kind::find(group, version, plural) else { return Target::Nothing };
@@ -248,6 +248,8 @@ mod tests {
             (Method::GET, "/api/v1/namespaces/a/pods/b%2Bc", "", Verb::Get, Some("pods a b+c -")),
             (Method::GET, "/api/v1/namespaces/a/pods/b/log", "follow=true", Verb::Get, Some("pods a b log")),
             (Method::POST, "/api/v1/namespaces/a/pods/b/exec", "", Verb::Create, Some("pods a b exec")),
+            (Method::GET, "/api/v1/namespaces/a/pods/b:1/proxy/c/d", "", Verb::Get, Some("pods a b:1 proxy")),
+            (Method::GET, "/api/v1/namespaces/a/services/b/proxy/c", "", Verb::Get, None),
             (Method::GET, "/apis/apps/v1", "", Verb::Get, Some("path")),
             (
                 Method::POST,

@@ -143,6 +143,7 @@ impl Shared {
             match sub.as_str() {
                 "log" => return self.logs(&collection.key(name), &query).await,
                 "exec" => return self.exec(&collection.key(name), &query, parts, upgrade),
+                "proxy" => return self.proxied(&collection.key(name), parts, whole(body).await?).await,
                 _ => {}
             }
         }

@@ -24,6 +24,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::endpoint;
 use crate::admission::hooks::{Hook, Target};
+use crate::dial::{dial, spelled};
 use crate::shared::Shared;
 
 /// Maximum size of an answer: that of an object.
@@ -98,23 +99,6 @@ fn resolved(shared: &Shared, target: &Target, place: &Place) -> Result<SocketAdd
             let ip = host.parse().map_err(|_| format!("dial tcp: lookup {host}: no such host"))?;
             Ok(SocketAddr::new(ip, port))
         }
-    }
-}
-
-async fn dial(shared: &Shared, address: SocketAddr) -> Result<TcpStream, String> {
-    let failed = |why: String| format!("dial tcp {address}: connect: {why}");
-    let network = shared.network().get().ok_or_else(|| failed("network is unreachable".to_owned()))?;
-    network.connect(address).await.map_err(|error| failed(spelled(&error)))
-}
-
-/// A system call's failure, as Go writes it.
-fn spelled(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
-        io::ErrorKind::HostUnreachable => "no route to host".to_owned(),
-        io::ErrorKind::NetworkUnreachable => "network is unreachable".to_owned(),
-        io::ErrorKind::ConnectionReset => "connection reset by peer".to_owned(),
-        _ => error.to_string(),
     }
 }
 
