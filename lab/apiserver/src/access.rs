@@ -34,7 +34,10 @@ pub(crate) enum Identity {
     /// Whoever sends no credentials at all. No role is for them.
     Anonymous,
     /// Whoever is no account: a node, a program of the control plane.
-    User { name: String, groups: Vec<String> },
+    User {
+        name: String,
+        groups: Vec<String>,
+    },
     Account {
         account: Account,
         /// Extra of the token beside the account: its pod, and its pod's node.

@@ -16,6 +16,7 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
      '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or \
      'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+const NAMESERVERS: &str = "must provide at least one DNS nameserver when `dnsPolicy` is None";
 /// Groups whose names are parts of paths and nothing else.
 const ANY_NAME: &str = "rbac.authorization.k8s.io";
 
@@ -150,6 +151,9 @@ fn pod(spec: &Value, path: &str, wrong: &mut Vec<String>) {
     let containers = list(&spec["containers"]);
     if containers.is_empty() {
         wrong.push(format!("{path}.containers: Required value"));
+    }
+    if spec["dnsPolicy"] == "None" && list(&spec["dnsConfig"]["nameservers"]).is_empty() {
+        wrong.push(format!("{path}.dnsConfig.nameservers: Required value: {NAMESERVERS}"));
     }
     let mut known = Vec::new();
     for (place, one) in containers.iter().enumerate() {

@@ -88,7 +88,7 @@ pub use self::rbac::{Attributes, Grant, RoleId};
 pub use self::reads::{Gates, Read};
 pub use self::route::Verb;
 pub use self::shared::Clock;
-pub use self::tls::TlsError;
+pub use self::tls::{TlsError, kubeconfig};
 
 use self::access::{Access, Identity};
 use self::ids::Ids;
@@ -253,14 +253,15 @@ impl ApiServer {
     /// A kubeconfig with an embedded token, as upstream's installer writes it.
     #[must_use]
     pub fn kubeconfig(&self, server_url: &str, token: &str) -> String {
-        self.authority.kubeconfig(server_url, token)
+        kubeconfig(self.ca_pem(), server_url, token)
     }
 
     /// A kubeconfig of the administrator, for kubectl.
     #[must_use]
     pub fn admin_kubeconfig(&self, server_url: &str) -> String {
         let token = self.admin_token();
-        self.authority.kubeconfig_of(
+        tls::kubeconfig_of(
+            self.ca_pem(),
             server_url,
             &token,
             &Names { cluster: "cnilab", user: "admin", context: "cnilab" },

@@ -37,7 +37,11 @@ enum Shape {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// An object or a collection.
-    Resource { collection: Collection, name: Option<String>, subresource: Option<String> },
+    Resource {
+        collection: Collection,
+        name: Option<String>,
+        subresource: Option<String>,
+    },
     Review(Review),
     /// Discovery, version, health.
     Path,

@@ -56,20 +56,22 @@ impl Authority {
         let (certificate, key) = issued(&self.issuer, names, name)?;
         Ok((certificate.pem(), key.serialize_pem()))
     }
+}
 
-    /// The file that upstream's installer writes for its plugin: the same names, keys in the same (alphabetical) order.
-    pub(crate) fn kubeconfig(&self, server_url: &str, token: &str) -> String {
-        let names = Names { cluster: "local", user: "istio-cni", context: "istio-cni-context" };
-        self.kubeconfig_of(server_url, token, &names)
-    }
+/// The file that upstream's installer writes for its plugin: the same names, keys in the same (alphabetical) order. The authority's certificate is PEM.
+#[must_use]
+pub fn kubeconfig(ca_pem: &str, server_url: &str, token: &str) -> String {
+    let names = Names { cluster: "local", user: "istio-cni", context: "istio-cni-context" };
+    kubeconfig_of(ca_pem, server_url, token, &names)
+}
 
-    /// The same under other names.
-    pub(crate) fn kubeconfig_of(&self, server_url: &str, token: &str, names: &Names) -> String {
-        let ca = STANDARD.encode(&self.ca_pem);
-        let (server, token) = (scalar(server_url), scalar(token));
-        let Names { cluster, user, context } = names;
-        format!(
-            "\
+/// The same under other names.
+pub(crate) fn kubeconfig_of(ca_pem: &str, server_url: &str, token: &str, names: &Names) -> String {
+    let ca = STANDARD.encode(ca_pem);
+    let (server, token) = (scalar(server_url), scalar(token));
+    let Names { cluster, user, context } = names;
+    format!(
+        "\
 apiVersion: v1
 clusters:
 - cluster:
@@ -89,8 +91,7 @@ users:
   user:
     token: {token}
 "
-        )
-    }
+    )
 }
 
 /// Certificate and key of a server that is reached under these names and addresses.

@@ -9,11 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use apiserver::{Account, ApiServer};
+use apiserver::Account;
 use cluster::PodName;
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+use kube::api::PostParams;
 use tokio::task::JoinHandle;
 
 use crate::error::Error;
+use crate::home::Home;
 
 /// Symbolic link to the current directory.
 const CURRENT: &str = "..data";
@@ -21,7 +26,7 @@ const CURRENT: &str = "..data";
 /// Credentials of one pod.
 #[derive(Debug)]
 pub struct Credentials {
-    api: ApiServer,
+    home: Home,
     account: Account,
     pod: PodName,
     directory: PathBuf,
@@ -35,8 +40,8 @@ impl Credentials {
     ///
     /// # Errors
     /// There is no such account, or the files cannot be written.
-    pub fn new(
-        api: &ApiServer,
+    pub async fn new(
+        home: &Home,
         account: &str,
         pod: &PodName,
         directory: PathBuf,
@@ -47,14 +52,14 @@ impl Credentials {
         fs::create_dir_all(&directory).map_err(Error::file("make", &directory))?;
         let account = Account { namespace: pod.namespace.clone(), name: account.to_owned() };
         let own = Self {
-            api: api.clone(),
+            home: home.clone(),
             account,
             pod: pod.clone(),
             directory,
             life,
             written: AtomicU64::default(),
         };
-        own.renew()?;
+        own.renew().await?;
         Ok(own)
     }
 
@@ -77,32 +82,29 @@ impl Credentials {
     ///
     /// # Errors
     /// The API gives none, or the files cannot be written.
-    pub fn renew(&self) -> Result<(), Error> {
-        let token = self.api.token(&self.account, Some(&self.pod.name), self.life);
+    pub async fn renew(&self) -> Result<(), Error> {
+        let token = token(&self.home.client, &self.account, Some(&self.pod.name), self.life).await;
         self.put(&token.map_err(|error| self.refused(&error))?)
     }
 
-    fn refused(&self, error: &apiserver::ApiError) -> Error {
+    fn refused(&self, error: &dyn std::error::Error) -> Error {
         Error::Missing(format!("token for pod {}: {error}", self.pod.name))
     }
 
     fn put(&self, token: &str) -> Result<(), Error> {
-        let files = [("token", token), ("ca.crt", self.api.ca_pem()), ("namespace", &self.pod.namespace)];
+        let files = [("token", token), ("ca.crt", &*self.home.ca), ("namespace", &self.pod.namespace)];
         self.exchange(&files).map_err(Error::file("write", &self.directory))
     }
 
     /// Ends the life of the present token: what is there until it is renewed has expired, and says so.
     ///
     /// # Errors
-    /// It cannot be read, or the API gives none.
+    /// It cannot be read, or the API gives none: one that is not the lab's gives no token that has expired.
     pub fn expire(&self) -> Result<(), Error> {
-        self.api.revoke(&self.token()?);
-        self.put(
-            &self
-                .api
-                .expired_token(&self.account, Some(&self.pod.name))
-                .map_err(|error| self.refused(&error))?,
-        )
+        let api = self.home.own.as_ref().ok_or(Error::Foreign("give a pod a token that has expired"))?;
+        api.revoke(&self.token()?);
+        let token = api.expired_token(&self.account, Some(&self.pod.name));
+        self.put(&token.map_err(|error| self.refused(&error))?)
     }
 
     fn exchange(&self, files: &[(&str, &str)]) -> std::io::Result<()> {
@@ -131,9 +133,37 @@ impl Credentials {
         loop {
             due.tick().await;
             // The pod is gone, or the account is: the next attempt may be luckier.
-            let _ = self.renew();
+            let _ = self.renew().await;
         }
     }
+}
+
+/// A token of a service account, bound to a pod if one is named.
+///
+/// # Errors
+/// The API gives none.
+pub(crate) async fn token(
+    client: &kube::Client,
+    account: &Account,
+    pod: Option<&str>,
+    life: Duration,
+) -> Result<String, Error> {
+    let bound = |name: &str| BoundObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Pod".to_owned()),
+        name: Some(name.to_owned()),
+        uid: None,
+    };
+    let spec = TokenRequestSpec {
+        bound_object_ref: pod.map(bound),
+        expiration_seconds: i64::try_from(life.as_secs()).ok(),
+        ..TokenRequestSpec::default()
+    };
+    let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &account.namespace);
+    let answer = accounts.create_token_request(&account.name, &PostParams::default(), &request).await?;
+    let token = answer.status.and_then(|status| status.token);
+    token.ok_or_else(|| Error::Missing(format!("token of account {}", account.user())))
 }
 
 /// Credentials that a task keeps fresh.

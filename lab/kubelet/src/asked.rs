@@ -16,6 +16,7 @@ use crate::errand;
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
 use crate::node::NetnsNode;
+use crate::plane::Plane;
 use crate::probe;
 use crate::tier::NetnsCluster;
 
@@ -97,11 +98,12 @@ impl Kubelet for NetnsCluster {
 
     async fn renew_token(&self, pod: &PodName) -> Result<(), LabError> {
         let credentials = self.credentials(pod).await?;
-        Ok(credentials.expire().and_then(|()| credentials.renew())?)
+        credentials.expire()?;
+        Ok(credentials.renew().await?)
     }
 }
 
-impl Server for NetnsCluster {
+impl Server for Plane {
     fn forget_tokens(&self) {
         self.api().forget_tokens();
     }

@@ -5,23 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::store::Action;
-use apiserver::{ApiServer, Changes};
 use cluster::PodName;
 use serde_json::Value;
 
 use crate::containers::Ending;
 use crate::controllers::owned::text;
+use crate::feed::Feed;
 use crate::life;
 use crate::node::NetnsNode;
 
 /// Follows the API's pods until aborted.
-pub async fn run(api: ApiServer, nodes: Vec<Arc<NetnsNode>>, mut changes: Changes) {
+pub(crate) async fn run(nodes: Vec<Arc<NetnsNode>>, mut feed: Feed) {
     loop {
-        let Ok(change) = changes.next().await else {
-            // Only a controller that sleeps through the API's whole history comes here.
-            changes = api.subscribe();
-            continue;
-        };
+        let change = feed.next().await;
         if change.key.kind.name != "Pod" {
             continue;
         }

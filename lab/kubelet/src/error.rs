@@ -25,6 +25,9 @@ pub enum Error {
         what: &'static str,
         source: io::Error,
     },
+    /// Nobody can ask an API server for it that is not the lab's.
+    #[error("failed to {0}: the API server is not the lab's")]
+    Foreign(&'static str),
     /// A network namespace cannot be entered.
     #[error(transparent)]
     Netns(#[from] netfilter::NetnsError),
@@ -91,6 +94,7 @@ impl From<Error> for LabError {
     fn from(error: Error) -> Self {
         match error {
             Error::Deadline { what, deadline } => Self::Deadline { what, deadline },
+            Error::Foreign(what) => Self::Unsupported { tier: crate::TIER, what: what.to_owned() },
             other => Self::Harness { what: "run the node".to_owned(), why: other.to_string() },
         }
     }

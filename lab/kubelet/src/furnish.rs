@@ -60,7 +60,7 @@ struct Rooted {
 
 impl NetnsNode {
     /// Prepares the shared parts of a pod's containers.
-    pub(crate) fn furnish(
+    pub(crate) async fn furnish(
         &self,
         plan: &Plan,
         sandbox: &Sandbox,
@@ -68,7 +68,7 @@ impl NetnsNode {
     ) -> Result<Shared, Error> {
         let own = self.directory.join("pods").join(&plan.uid);
         let rooted = if plan.is_rooted() {
-            let credentials = self.credentials(plan, own.join("account"), kept)?;
+            let credentials = self.credentials(plan, own.join("account"), kept).await?;
             fs::create_dir_all(own.join("root")).map_err(Error::file("make", &own))?;
             let hosts = own.join(HOSTS);
             fs::write(&hosts, hosts_of(plan, sandbox.addresses())).map_err(Error::file("write", &hosts))?;
@@ -86,7 +86,7 @@ impl NetnsNode {
         })
     }
 
-    fn credentials(
+    async fn credentials(
         &self,
         plan: &Plan,
         directory: PathBuf,
@@ -95,7 +95,8 @@ impl NetnsNode {
         if let Some(kept) = kept {
             return Ok(Arc::clone(&kept.credentials));
         }
-        let made = Credentials::new(&self.server, &plan.service_account, &plan.pod, directory, TOKEN_LIFE)?;
+        let made = Credentials::new(&self.home, &plan.service_account, &plan.pod, directory, TOKEN_LIFE);
+        let made = made.await?;
         Ok(Arc::clone(&kept.insert(Kept::new(made)).credentials))
     }
 
@@ -117,7 +118,7 @@ impl NetnsNode {
         }
         let mut program = planned.program.clone();
         let under_test = std::mem::take(&mut program.env);
-        let mut env = environment(&planned.env, &self.api, plan, shared).await?;
+        let mut env = environment(&planned.env, &self.home.client, plan, shared).await?;
         // The system under test may play a defect, whatever its container says.
         for (name, value) in &self.options.binaries.sut_env {
             if under_test.get(name) == Some(value) {

@@ -7,6 +7,7 @@
 //! | [`tier`] | the cluster: API, nodes, directory |
 //! | [`traits`], [`asked`] | [`cluster`]'s traits, implemented |
 //! | [`plane`] | an embedded control plane, with or without embedded nodes |
+//! | [`home`], `feed`, `heartbeat` | the API server that nodes belong to, theirs or one that is there; what it tells them, and they it |
 //! | [`controller`] | pods of a node are started and stopped there |
 //! | [`scheduler`], `scheduling`, [`fit`] | which node runs which pod |
 //! | [`controllers`] | DaemonSets, Deployments, ReplicaSets, StatefulSets, Jobs |
@@ -43,9 +44,12 @@ pub mod env;
 pub mod errand;
 pub mod error;
 pub mod exec;
+mod feed;
 pub mod fit;
 pub mod furnish;
 pub mod hand;
+mod heartbeat;
+pub mod home;
 pub mod images;
 pub mod leftovers;
 pub mod life;
@@ -84,6 +88,7 @@ pub mod workload;
 pub const TIER: &str = "netns";
 
 pub use error::Error;
+pub use home::Joined;
 pub use images::Images;
 pub use options::{ClusterOptions, Deadlines};
 pub use plane::Plane;

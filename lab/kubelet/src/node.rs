@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use apiserver::ApiServer;
 use cluster::profile::PodUid;
 use cluster::{BASE_PLUGIN, Installed, Kernel, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
 use hand::Client;
@@ -26,6 +25,7 @@ use crate::cni::call::Caller;
 use crate::cni::chain::Chain;
 use crate::cni::multus::{self, Multus};
 use crate::error::Error;
+use crate::home::Home;
 use crate::leftovers::Leftovers;
 use crate::netns::{self, Namespace, NamespaceRole};
 use crate::network::Network;
@@ -43,6 +43,8 @@ use crate::wire;
 pub const PLUGIN: &str = "istio-cni";
 /// The imitated version: the API server's.
 const KUBELET: &str = "v1.34.4";
+/// Number of pods that a node takes, as kubelets do by default.
+const PODS: u8 = 110;
 /// Number of deleted pods whose output is kept.
 const KEPT_PODS: usize = 64;
 
@@ -59,8 +61,7 @@ pub struct NetnsNode {
     pub(crate) chain: Chain,
     pub(crate) agent: Agent,
     pub(crate) host: Host,
-    pub(crate) server: ApiServer,
-    pub(crate) api: kube::Client,
+    pub(crate) home: Home,
     pub(crate) number: u8,
     pub(crate) boots: AtomicU32,
     slots: Mutex<BTreeMap<PodName, Arc<Slot>>>,
@@ -93,7 +94,7 @@ impl NetnsNode {
         options: &ClusterOptions,
         name: &str,
         number: u8,
-        server: &ApiServer,
+        home: &Home,
     ) -> Result<Self, Error> {
         let directory = options.directory.join(name);
         let below = |part: &str| directory.join(part);
@@ -134,8 +135,7 @@ impl NetnsNode {
             options: options.clone(),
             agent,
             host,
-            server: server.clone(),
-            api: server.client(),
+            home: home.clone(),
             number,
             boots: AtomicU32::new(1),
             slots: Mutex::default(),
@@ -205,7 +205,11 @@ impl NetnsNode {
         let own = self.addresses().into_iter();
         let own = own.map(|address| json!({ "type": "InternalIP", "address": address }));
         let addresses: Vec<_> = own.chain([json!({ "type": "Hostname", "address": self.name })]).collect();
-        json!({ "conditions": [self.network().condition()], "nodeInfo": info, "addresses": addresses })
+        let room = json!({ "cpu": "2", "memory": "4Gi", "pods": PODS.to_string() });
+        json!({
+            "conditions": [self.network().condition()], "nodeInfo": info, "addresses": addresses,
+            "capacity": room, "allocatable": room,
+        })
     }
 
     /// The pod of that name, if it is on the node.
@@ -276,7 +280,7 @@ impl NetnsNode {
             container.end_told = !container.runs();
         }
         let patch = status(plan, parts, self.options.back_off.is_some(), &self.addresses());
-        let pods: Api<Pod> = Api::namespaced(self.api.clone(), &plan.pod.namespace);
+        let pods: Api<Pod> = Api::namespaced(self.home.client.clone(), &plan.pod.namespace);
         // A pod that was deleted meanwhile has no status to report.
         let _ = pods.patch_status(&plan.pod.name, &PatchParams::default(), &Patch::Merge(patch)).await;
         let failed = match &parts.start {
@@ -294,7 +298,7 @@ impl NetnsNode {
     pub(crate) async fn report_last(&self, slot: &Slot, parts: &mut Parts) {
         let patch =
             status(&Plan { restart: Restart::Never, ..slot.plan.clone() }, parts, false, &self.addresses());
-        let pods: Api<Pod> = Api::namespaced(self.api.clone(), &slot.plan.pod.namespace);
+        let pods: Api<Pod> = Api::namespaced(self.home.client.clone(), &slot.plan.pod.namespace);
         let _ = pods.patch_status(&slot.plan.pod.name, &PatchParams::default(), &Patch::Merge(patch)).await;
     }
 
@@ -302,7 +306,7 @@ impl NetnsNode {
         let Ok(event) = serde_json::from_value::<Event>(warning(plan, &self.name, reason, message)) else {
             return;
         };
-        let events: Api<Event> = Api::namespaced(self.api.clone(), &plan.pod.namespace);
+        let events: Api<Event> = Api::namespaced(self.home.client.clone(), &plan.pod.namespace);
         // Nobody waits for an event.
         let _ = events.create(&PostParams::default(), &event).await;
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use cluster::{AgentStandIn, Chaos, Installed, Kernel, RuntimeProfile};
 use serde_json::Value;
 
+use crate::home::Joined;
 use crate::images::Images;
 use crate::pod::Binaries;
 
@@ -100,6 +101,8 @@ pub struct ClusterOptions {
     pub deadlines: Deadlines,
     /// Delays of the lab's own actors.
     pub chaos: Chaos,
+    /// An API server that its nodes join; without one it has its own.
+    pub joined: Option<Joined>,
 }
 
 impl ClusterOptions {
@@ -144,6 +147,7 @@ impl ClusterOptions {
             rp_filter: 0,
             deadlines: Deadlines::default(),
             chaos: Chaos::default(),
+            joined: None,
         }
     }
 }

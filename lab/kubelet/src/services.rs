@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use apiserver::Timestamp;
 use apiserver::store::{Action, Change};
-use apiserver::{ApiServer, Changes, Timestamp};
 use cluster::{Installed, Transport};
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;
@@ -15,6 +15,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::feed::Feed;
 use crate::fit;
 use crate::node::NetnsNode;
 use crate::options::{SERVICE, SERVICE_V6};
@@ -141,11 +142,17 @@ pub async fn translate(node: &NetnsNode, wire: &Wire, services: &[Translation]) 
 }
 
 /// Follows services, pods and boots of nodes, which lose what they translated. Without a network between nodes it does nothing.
-pub async fn run(api: ApiServer, nodes: Vec<Arc<NetnsNode>>, wire: Option<Arc<Wire>>, mut changes: Changes) {
+pub(crate) async fn run(
+    client: kube::Client,
+    nodes: Vec<Arc<NetnsNode>>,
+    wire: Option<Arc<Wire>>,
+    mut feed: Feed,
+) {
     let Some(wire) = wire else { return };
     let (mut known, mut done) = (Known::default(), Vec::new());
     let mut booted: Vec<_> = nodes.iter().map(|node| node.boots()).collect();
-    while let Ok(change) = changes.next().await {
+    loop {
+        let change = feed.next().await;
         if !known.learn(&change) {
             continue;
         }
@@ -166,19 +173,19 @@ pub async fn run(api: ApiServer, nodes: Vec<Arc<NetnsNode>>, wire: Option<Arc<Wi
             continue;
         }
         for (namespace, name) in known.services.keys() {
-            report(&api, namespace, name).await;
+            report(&client, namespace, name).await;
         }
         done = wanted;
     }
 }
 
-async fn report(api: &ApiServer, namespace: &str, name: &str) {
+async fn report(client: &kube::Client, namespace: &str, name: &str) {
     let condition = json!({
         "type": TRANSLATED, "status": "True", "reason": "Translated", "message": "",
         "lastTransitionTime": Timestamp::now().to_string(),
     });
     let patch = Patch::Merge(json!({ "status": { "conditions": [condition] } }));
-    let services: Api<Service> = Api::namespaced(api.client(), namespace);
+    let services: Api<Service> = Api::namespaced(client.clone(), namespace);
     // One that was deleted meanwhile has no status.
     let _gone = services.patch_status(name, &PatchParams::default(), &patch).await;
 }

@@ -132,7 +132,7 @@ impl NetnsNode {
         }
         let Some(sandbox) = &parts.sandbox else { return Err(Error::Missing("sandbox".to_owned())) };
         let addresses = sandbox.addresses().to_vec();
-        let shared = self.furnish(plan, sandbox, &mut parts.credentials)?;
+        let shared = self.furnish(plan, sandbox, &mut parts.credentials).await?;
         let deadline = self.options.deadlines.process;
         let bounds = Bounds { deadline, ending: slot.ending() };
         let failed = self.start_containers(slot, parts, &shared, &bounds).await?;

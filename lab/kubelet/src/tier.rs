@@ -15,13 +15,19 @@ use front::{Proxy, Upstream};
 use futures::future::join_all;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use listen::ServerHandle;
-use serde_json::json;
+use rustls::ServerConfig;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+use crate::account;
+use crate::applied::apply;
 use crate::containers::Ending;
 use crate::controller;
 use crate::disk::Disk;
 use crate::error::Error;
+use crate::feed::Feed;
+use crate::heartbeat;
+use crate::home::Home;
 use crate::leftovers::Leftovers;
 use crate::logs::NodeKubelets;
 use crate::netns::{self, Namespace};
@@ -43,7 +49,9 @@ const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug)]
 pub struct NetnsCluster {
-    plane: Plane,
+    home: Home,
+    /// Its own control plane, unless it has joined one.
+    pub(crate) plane: Option<Plane>,
     /// Address at which nodes and pods reach the API server.
     pub(crate) front: Proxy,
     pub(crate) nodes: Vec<Arc<NetnsNode>>,
@@ -66,32 +74,53 @@ impl NetnsCluster {
     /// The harness failed; what was made so far is gone again, or goes with the lab.
     pub async fn start(options: ClusterOptions) -> Result<Self, Error> {
         fs::create_dir_all(&options.directory).map_err(Error::file("make", &options.directory))?;
-        let mut plane = Plane::new(&[])?;
-        let api = plane.api().clone();
-        let token = seed(&api, options.installed)?;
-        let upstream = Upstream::new(api.anonymous_client(), api.client());
-        let front = Proxy::new(upstream).perturbed(options.chaos.clone());
+        let mut plane = match &options.joined {
+            Some(_) => None,
+            None => Some(Plane::new(&[])?),
+        };
+        let api = plane.as_ref().map(|plane| plane.api().clone());
+        let place = Place::of(&options, api.as_ref())?;
+        let token = match &api {
+            Some(api) => seed(api, options.installed)?,
+            None => settle(&place.home.client, options.installed).await?,
+        };
         let wire = wired(&options).await?;
-        let made = (1..).zip(&options.nodes).map(|(number, name)| {
-            node(&options, name, number, (&api, &front, token.as_deref()), wire.as_ref())
-        });
+        let made = (1..)
+            .zip(&options.nodes)
+            .map(|(number, name)| node(&options, name, number, (&place, token.as_deref()), wire.as_ref()));
         let made: Vec<_> = stream::iter(made).buffered(NODES_AT_ONCE).try_collect().await?;
         let (nodes, served): (Vec<_>, Vec<_>) = made.into_iter().unzip();
         let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
         let served = served.into_iter().flatten().collect();
-        nodes.iter().try_for_each(|node| register(&api, node))?;
-        api.set_kubelets(Arc::new(NodeKubelets::new(&nodes)));
-        api.set_network(Arc::new(NodeNetwork::new(&nodes)));
-        let changes = api.subscribe();
         let wire = wire.map(Arc::new);
-        plane.follow(&changes, options.back_off.unwrap_or(JOB_BACKOFF), &options.chaos);
-        let translated = services::run(api.clone(), nodes.clone(), wire.clone(), changes.clone());
-        let mut controllers = vec![
-            tokio::spawn(translated),
-            tokio::spawn(controller::run(api, nodes.clone(), changes)),
-        ];
+        let Place { home, front, .. } = place;
+        let mut controllers = Vec::new();
+        match (&mut plane, &api) {
+            (Some(plane), Some(api)) => {
+                nodes.iter().try_for_each(|node| register(api, node))?;
+                api.set_kubelets(Arc::new(NodeKubelets::new(&nodes)));
+                api.set_network(Arc::new(NodeNetwork::new(&nodes)));
+                let changes = api.subscribe();
+                plane.follow(&changes, options.back_off.unwrap_or(JOB_BACKOFF), &options.chaos);
+            }
+            _ => {
+                for node in &nodes {
+                    apply(&home.client, object_of(node)).await?;
+                    controllers.push(tokio::spawn(heartbeat::keep(home.client.clone(), node.name.clone())));
+                }
+            }
+        }
+        let (services, pods) = (Feed::of(&home)?, Feed::of(&home)?);
+        controllers.push(tokio::spawn(services::run(
+            home.client.clone(),
+            nodes.clone(),
+            wire.clone(),
+            services,
+        )));
+        controllers.push(tokio::spawn(controller::run(nodes.clone(), pods)));
         controllers.extend(nodes.iter().map(|node| tokio::spawn(Arc::clone(node).follow_network())));
         Ok(Self {
+            home,
             plane,
             front,
             nodes,
@@ -104,10 +133,18 @@ impl NetnsCluster {
         })
     }
 
-    /// The API: for waits and looks that no [`cluster::Cluster`] has.
+    /// A client of its API, as the administrator.
     #[must_use]
-    pub fn api(&self) -> &ApiServer {
-        self.plane.api()
+    pub fn client(&self) -> &kube::Client {
+        &self.home.client
+    }
+
+    /// Its own API server: for waits and looks that no [`cluster::Cluster`] has.
+    ///
+    /// # Errors
+    /// It has joined one that is there.
+    pub fn api(&self) -> Result<&ApiServer, Error> {
+        self.home.own.as_ref().ok_or(Error::Foreign("reach into the API server"))
     }
 
     /// A pod whose start has ended.
@@ -155,7 +192,9 @@ impl NetnsCluster {
     /// The directory cannot be removed.
     pub async fn stop(mut self) -> Result<Leftovers, Error> {
         let mut left = Leftovers::default();
-        self.plane.stop().await;
+        if let Some(plane) = &mut self.plane {
+            plane.stop().await;
+        }
         for controller in &mut self.controllers {
             controller.abort();
             // Until it has really ended it may give a node another pod, whose namespace would keep the directory busy.
@@ -190,10 +229,10 @@ async fn node(
     options: &ClusterOptions,
     name: &str,
     number: u8,
-    (api, front, token): (&ApiServer, &Proxy, Option<&str>),
+    (place, token): (&Place, Option<&str>),
     wire: Option<&Wire>,
 ) -> Result<(NetnsNode, Vec<ServerHandle>), Error> {
-    let node = NetnsNode::create(options, name, number, api).await?;
+    let node = NetnsNode::create(options, name, number, &place.home).await?;
     if let Some(wire) = wire {
         wire.join(node.netns.path(), number).await?;
         services::translate(&node, wire, &[]).await?;
@@ -201,11 +240,11 @@ async fn node(
     let mut served = Vec::new();
     for address in addresses(options.installed, number) {
         let listener = netns::listen(node.netns.path(), address).await?;
-        let handle = front.serve(listener, Some(api.tls()));
+        let handle = place.front.serve(listener, Some(Arc::clone(&place.tls)));
         served.push(handle.map_err(|error| Error::Missing(format!("API listener: {error}")))?);
     }
     if let Some(token) = token {
-        let kubeconfig = api.kubeconfig(&format!("https://{API}"), token);
+        let kubeconfig = apiserver::kubeconfig(&place.home.ca, &format!("https://{API}"), token);
         secret(&node.paths.run_dir.join(KUBECONFIG), &kubeconfig)?;
     }
     lay_network(&node).await?;
@@ -270,16 +309,76 @@ fn seed(api: &ApiServer, installed: Installed) -> Result<Option<String>, Error> 
     api.token(&account, None, TOKEN_LIFE).map(Some).map_err(refused)
 }
 
+/// The same where the API server is one that is there, and the namespace of the mesh's system.
+async fn settle(client: &kube::Client, installed: Installed) -> Result<Option<String>, Error> {
+    let named = |name: &str| json!({ "name": name });
+    apply(client, json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": named(SYSTEM_NAMESPACE) }))
+        .await?;
+    if installed == Installed::ByAgent {
+        return Ok(None);
+    }
+    let rbac = "rbac.authorization.k8s.io";
+    let metadata = json!({ "name": SERVICE_ACCOUNT, "namespace": SYSTEM_NAMESPACE });
+    let rule = json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] });
+    let role = json!({ "apiGroup": rbac, "kind": "ClusterRole", "name": SERVICE_ACCOUNT });
+    let subject = json!({ "kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": SYSTEM_NAMESPACE });
+    for object in [
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata }),
+        json!({
+            "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": named(SERVICE_ACCOUNT),
+            "rules": [rule],
+        }),
+        json!({
+            "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding",
+            "metadata": named(SERVICE_ACCOUNT), "roleRef": role, "subjects": [subject],
+        }),
+    ] {
+        apply(client, object).await?;
+    }
+    let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
+    account::token(client, &account, None, TOKEN_LIFE).await.map(Some)
+}
+
 fn register(api: &ApiServer, node: &NetnsNode) -> Result<(), Error> {
+    api.upsert(object_of(node)).map(drop).map_err(|error| Error::Missing(format!("node object: {error}")))
+}
+
+/// A node as its kubelet registers it.
+fn object_of(node: &NetnsNode) -> Value {
     let name = &node.name;
     let labels = json!({ "kubernetes.io/hostname": name, "kubernetes.io/os": "linux" });
-    let node = json!({
+    json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": { "name": name, "labels": labels },
         "spec": {},
         "status": node.machine_status(),
-    });
-    api.upsert(node).map(drop).map_err(|error| Error::Missing(format!("node object: {error}")))
+    })
+}
+
+/// Where a cluster's nodes come to.
+struct Place {
+    home: Home,
+    front: Proxy,
+    tls: Arc<ServerConfig>,
+}
+
+impl Place {
+    /// The cluster's own API server, or the one that it joins.
+    fn of(options: &ClusterOptions, own: Option<&ApiServer>) -> Result<Self, Error> {
+        let front = |upstream| Proxy::new(upstream).perturbed(options.chaos.clone());
+        match (own, &options.joined) {
+            (Some(api), _) => {
+                let upstream = Upstream::new(api.anonymous_client(), api.client());
+                Ok(Self { home: api.into(), front: front(upstream), tls: api.tls() })
+            }
+            (None, Some(there)) => Ok(Self {
+                home: there.into(),
+                front: front(there.upstream.clone()),
+                tls: Arc::clone(&there.tls),
+            }),
+            (None, None) => Err(Error::Missing("API server".to_owned())),
+        }
+    }
 }
 
 /// Writes a file that only root can read.

@@ -11,9 +11,10 @@ use cluster::{
     AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Front, Kernel, Kubelet, LabError, Machines,
     News, Node, NodePaths, PodName, PodStart, RuntimeCall, Server, Workload,
 };
-use k8s_openapi::api::core::v1::Pod;
+use futures::TryStreamExt as _;
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, WatchEvent, WatchParams};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -30,18 +31,22 @@ impl Cluster for NetnsCluster {
     }
 
     async fn apply(&self, object: Value) -> Result<Value, LabError> {
-        Ok(apply(&self.api().client(), object).await?)
+        let applied = apply(self.client(), object).await?;
+        if applied["kind"] == "Namespace" && self.plane.is_none() {
+            self.furnished(applied["metadata"]["name"].as_str().unwrap_or_default()).await?;
+        }
+        Ok(applied)
     }
 
     async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Value>, LabError> {
-        let pods: Api<Pod> = Api::namespaced(self.api().client(), namespace);
+        let pods: Api<Pod> = Api::namespaced(self.client().clone(), namespace);
         let found = pods.get_opt(name).await.map_err(Error::from)?;
         Ok(found.map(serde_json::to_value).transpose().map_err(Error::from)?)
     }
 
     async fn delete_pod(&self, namespace: &str, name: &str) -> Result<(), LabError> {
         let slot = self.nodes.iter().find_map(|node| node.slot(&PodName::new(namespace, name)));
-        let pods: Api<Pod> = Api::namespaced(self.api().client(), namespace);
+        let pods: Api<Pod> = Api::namespaced(self.client().clone(), namespace);
         pods.delete(name, &DeleteParams::default()).await.map_err(Error::from)?;
         match slot {
             Some(slot) => Ok(slot.gone(self.options.deadlines.pod).await?),
@@ -62,11 +67,16 @@ impl Cluster for NetnsCluster {
     }
 
     async fn news(&self) -> Result<Box<dyn News>, LabError> {
-        Ok(Box::new(Heard { objects: self.api().revisions(), requests: self.front.traffic() }))
+        let objects = match &self.options.joined {
+            Some(there) => Objects::There((there.news)()),
+            None => Objects::Own(self.api()?.revisions()),
+        };
+        Ok(Box::new(Heard { objects, requests: self.front.traffic() }))
     }
 
     fn server(&self) -> Result<&dyn Server, LabError> {
-        Ok(self)
+        let plane = self.plane.as_ref().ok_or(Error::Foreign("reach into the API server"))?;
+        Ok(plane)
     }
 
     fn kubelet(&self) -> Result<&dyn Kubelet, LabError> {
@@ -181,9 +191,27 @@ impl Node for NetnsNode {
     }
 }
 
+enum Objects {
+    /// Of the lab's own API server.
+    Own(watch::Receiver<u64>),
+    There(Box<dyn News>),
+}
+
+impl Objects {
+    async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
+        match self {
+            Self::Own(revisions) => revisions.changed().await,
+            Self::There(news) => {
+                news.next().await;
+                Ok(())
+            }
+        }
+    }
+}
+
 /// Changes of objects.
 struct Heard {
-    objects: watch::Receiver<u64>,
+    objects: Objects,
     /// At the front.
     requests: watch::Receiver<u64>,
 }
@@ -204,6 +232,27 @@ impl News for Heard {
 
 fn null((): ()) -> Value {
     Value::Null
+}
+
+impl NetnsCluster {
+    /// Waits until a namespace has what controllers make in it.
+    async fn furnished(&self, namespace: &str) -> Result<(), Error> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client().clone(), namespace);
+        let wanted = WatchParams::default().fields("metadata.name=default");
+        let made = async {
+            let events = accounts.watch(&wanted, "0").await?;
+            let mut events = std::pin::pin!(events);
+            while let Some(event) = events.try_next().await? {
+                if matches!(event, WatchEvent::Added(_)) {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        let deadline = self.options.deadlines.pod;
+        let what = || format!("the account of namespace {namespace}");
+        tokio::time::timeout(deadline, made).await.map_err(|_| Error::Deadline { what: what(), deadline })?
+    }
 }
 
 impl NetnsNode {

@@ -281,9 +281,7 @@ mod tests {
             read_only: true,
             propagation,
         };
-        let mounted = |path: &str, propagation| {
-            host().mounts(&[volume(path)], &[place(propagation)], own())
-        };
+        let mounted = |path: &str, propagation| host().mounts(&[volume(path)], &[place(propagation)], own());
         let error = mounted("/var/run/netns", Propagation::HostToContainer).unwrap_err();
         let told = r#"path "/var/run/netns" is mounted on "/run" but it is not a shared or slave mount"#;
         assert_eq!(error.to_string(), told);

@@ -5,9 +5,10 @@ use std::fs;
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ::front::Proxy;
+use ::front::{Proxy, Upstream};
 use futures::TryStreamExt as _;
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -16,7 +17,9 @@ use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::discovery::pinned_kind;
 use kube::{Api, Client};
 use listen::ServerHandle;
+use nix::errno::Errno;
 use rtnetlink::new_connection;
+use rustls::ServerConfig;
 use serde_json::Value;
 use tokio::net::{TcpListener as Forwarder, TcpStream};
 use tokio::sync::{Mutex, MutexGuard};
@@ -41,12 +44,12 @@ const RESTART: Duration = Duration::from_secs(5);
 /// Field manager of applied objects.
 const MANAGER: &str = "cnilab";
 
-/// A running cluster; everything ends with it.
+/// A running cluster; everything ends with it. One without nodes is a control plane, which others may join.
 #[derive(Debug)]
 pub struct Cluster {
     control: Control,
     front: Standing,
-    _registry: ServerHandle,
+    registry: ServerHandle,
     nodes: Vec<Mutex<Node>>,
     options: ClusterOptions,
 }
@@ -74,7 +77,7 @@ impl Cluster {
         let nodes = (1..=options.nodes).map(|number| Node::start(Number(number), &options, &control));
         let nodes = try_join_all(nodes).await?;
         let nodes = nodes.into_iter().map(Mutex::new).collect();
-        let mut cluster = Self { control, front, _registry: registry, nodes, options };
+        let mut cluster = Self { control, front, registry, nodes, options };
         cluster.settled().await?;
         let network = &cluster.options.programs.network;
         cluster.apply(&network.objects()?).await?;
@@ -191,6 +194,38 @@ impl Cluster {
         self.control.kubeconfig(server)
     }
 
+    /// Its API server, as a front reaches it.
+    ///
+    /// # Errors
+    /// No key can be made.
+    pub async fn upstream(&self) -> Result<Upstream, Error> {
+        self.control.upstream().await
+    }
+
+    /// Its server's side of TLS, for whoever stands before it.
+    ///
+    /// # Errors
+    /// No certificate can be made.
+    pub fn tls(&self) -> Result<Arc<ServerConfig>, Error> {
+        self.control.tls()
+    }
+
+    /// Certificate of its authority.
+    #[must_use]
+    pub fn ca_pem(&self) -> String {
+        self.control.authority.pem()
+    }
+
+    /// Ends a control plane, after which another one can be started.
+    ///
+    /// # Errors
+    /// A program cannot be ended.
+    pub async fn end(self) -> Result<(), Error> {
+        self.front.served.stop().await;
+        self.registry.stop().await;
+        self.control.end().await
+    }
+
     /// Applies objects in their order (server-side apply).
     ///
     /// # Errors
@@ -252,5 +287,9 @@ async fn route() -> Result<(), Error> {
     let index = lo.map(|link| link.header.index).unwrap_or_default();
     let added = handle.address().add(index, IpAddr::from(ADDRESS), 32).execute().await;
     connection.abort();
-    Ok(added?)
+    match added {
+        // Of a control plane that was here before.
+        Err(rtnetlink::Error::NetlinkError(error)) if error.raw_code() == -(Errno::EEXIST as i32) => Ok(()),
+        added => Ok(added?),
+    }
 }

@@ -134,11 +134,7 @@ impl Control {
         let listener = listener.map_err(|source| Error::System("listen for the API", source))?;
         let served = api.serve_tls(listener);
         let served = served.map_err(|error| Error::Other("serve the API", error.to_string()))?;
-        Ok(Self {
-            authority: Authority::new()?,
-            client: api.client(),
-            server: Server::Embedded(api, served),
-        })
+        Ok(Self { authority: Authority::new()?, client: api.client(), server: Server::Embedded(api, served) })
     }
 
     /// Media type of what nodes send: an embedded API server reads JSON.
@@ -158,6 +154,19 @@ impl Control {
             Server::Real(programs) => programs.iter_mut().try_for_each(Program::goes_on),
             Server::Embedded(..) => Ok(()),
         }
+    }
+
+    /// Ends its programs, the last one first.
+    ///
+    /// # Errors
+    /// One cannot be ended.
+    pub(crate) async fn end(self) -> Result<(), Error> {
+        if let Server::Real(programs) = self.server {
+            for mut program in programs.into_iter().rev() {
+                program.kill().await?;
+            }
+        }
+        Ok(())
     }
 
     /// An administrator's kubeconfig for the API server at this address.

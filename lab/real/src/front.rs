@@ -16,7 +16,7 @@ pub const PORT: u16 = 6444;
 /// A front that stands.
 pub(crate) struct Standing {
     pub(crate) proxy: Proxy,
-    _served: ServerHandle,
+    pub(crate) served: ServerHandle,
 }
 
 impl std::fmt::Debug for Standing {
@@ -35,5 +35,5 @@ pub(crate) async fn stand(control: &Control) -> Result<Standing, Error> {
     let listener = listener.map_err(|source| Error::System("listen before the API server", source))?;
     let served = proxy.serve(listener, Some(control.tls()?));
     let served = served.map_err(|error| Error::Other("serve the front", error.to_string()))?;
-    Ok(Standing { proxy, _served: served })
+    Ok(Standing { proxy, served })
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cluster-wide watches, one a kind, of a run that has the cluster to itself. A guest has [`crate::watch::Told`].
+//! Cluster-wide watches, one a kind, of whoever has a cluster to himself. A guest has [`crate::watch::Told`].
 
 use std::pin::pin;
 use std::time::Duration;
@@ -24,14 +24,15 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Changes of a cluster, as long as this value lives.
 #[derive(Debug)]
-pub(crate) struct Feed {
+pub struct Feed {
     changed: watch::Sender<()>,
     /// Aborted when they are dropped.
     _watches: JoinSet<()>,
 }
 
 impl Feed {
-    pub(crate) fn start(client: &Client) -> Self {
+    #[must_use]
+    pub fn start(client: &Client) -> Self {
         let (changed, mut watches) = (watch::Sender::default(), JoinSet::new());
         for kind in kinds() {
             watches.spawn(hear(Api::all_with(client.clone(), &kind), changed.clone()));
@@ -39,7 +40,8 @@ impl Feed {
         Self { changed, _watches: watches }
     }
 
-    pub(crate) fn subscribe(&self) -> Heard {
+    #[must_use]
+    pub fn subscribe(&self) -> Heard {
         Heard(self.changed.subscribe())
     }
 }
@@ -86,7 +88,8 @@ async fn hear(api: Api<DynamicObject>, changed: watch::Sender<()>) {
 }
 
 /// One wait.
-pub(crate) struct Heard(watch::Receiver<()>);
+#[derive(Debug)]
+pub struct Heard(watch::Receiver<()>);
 
 #[async_trait]
 impl News for Heard {

@@ -39,5 +39,6 @@ mod workload;
 
 pub use self::cluster::RemoteCluster;
 pub use self::error::{Error, TIER};
+pub use self::feed::Feed;
 pub use self::options::{SessionOptions, Whole};
 pub use self::session::{LABEL, Owned, Session, clean};

@@ -65,12 +65,6 @@ impl View {
     fn adapt_spec(&self, spec: &mut Value) -> Result<(), Error> {
         spec["terminationGracePeriodSeconds"] = json!(0);
         spec["automountServiceAccountToken"] = json!(false);
-        let resolvers = spec["dnsConfig"]["nameservers"].as_array().map_or(0, Vec::len);
-        if resolvers == 0 {
-            // A real API server demands one with the policy None.
-            spec["dnsPolicy"] = json!("Default");
-            spec["dnsConfig"] = Value::Null;
-        }
         if spec["hostNetwork"] != true && spec["securityContext"]["sysctls"].is_null() {
             // containerd lets anybody listen on low ports, CRI-O does not; a safe sysctl, which is the pod's own.
             spec["securityContext"]["sysctls"] = json!([{ "name": LOW_PORTS, "value": "0" }]);

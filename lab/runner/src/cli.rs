@@ -242,22 +242,39 @@ pub struct RealArgs {
     /// With --real: the pods' network
     #[arg(long, value_enum, requires = "real", default_value_t)]
     pub network: NodeNetwork,
-    /// With --real: the API server that the nodes join
-    #[arg(long, value_enum, requires = "real", default_value_t)]
-    pub api: NodeApi,
+    /// The API server [default: kubernetes with --real, else embedded]. Without --real, each scenario starts one of Kubernetes, for the lab's nodes
+    #[arg(long, value_enum, conflicts_with_all = ["kubeconfig", "mutant", "container"])]
+    pub api: Option<NodeApi>,
 }
 
-/// As they stand in a command line.
+impl RealArgs {
+    /// The API server of its nodes.
+    #[must_use]
+    pub fn api(&self) -> NodeApi {
+        let usual = if self.real { NodeApi::Kubernetes } else { NodeApi::Embedded };
+        self.api.unwrap_or(usual)
+    }
+
+    /// True if something of it is a real component.
+    #[must_use]
+    pub fn needs_components(&self) -> bool {
+        self.real || self.api() == NodeApi::Kubernetes
+    }
+}
+
+/// As they stand in a command line, each after a space.
 impl fmt::Display for RealArgs {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = |value: Option<PossibleValue>| value.map(|value| value.get_name().to_owned());
-        let chosen = [
-            ("runtime", self.runtime.to_possible_value()),
-            ("network", self.network.to_possible_value()),
-            ("api", self.api.to_possible_value()),
-        ];
-        write!(out, "--real --nodes {}", self.nodes)?;
-        chosen.into_iter().try_for_each(|(flag, of)| write!(out, " --{flag} {}", value(of).unwrap_or_default()))
+        let (runtime, network) = (self.runtime.to_possible_value(), self.network.to_possible_value());
+        let (runtime, network) = (value(runtime).unwrap_or_default(), value(network).unwrap_or_default());
+        if self.real {
+            write!(out, " --real --nodes {} --runtime {runtime} --network {network}", self.nodes)?;
+        }
+        match self.api.and_then(|api| value(api.to_possible_value())) {
+            Some(api) => write!(out, " --api {api}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -359,9 +376,9 @@ pub struct UpArgs {
     /// The pods' network of real nodes
     #[arg(long, value_enum, default_value_t, requires = "real")]
     pub network: NodeNetwork,
-    /// The API server that real nodes join
-    #[arg(long, value_enum, default_value_t, requires = "real")]
-    pub api: NodeApi,
+    /// The API server that real nodes join [default: kubernetes]
+    #[arg(long, value_enum, requires = "real")]
+    pub api: Option<NodeApi>,
     /// File for the calls of the network's first CNI plugin, a line of JSON each; without --real it is written when the cluster ends
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,

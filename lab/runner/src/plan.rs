@@ -120,6 +120,7 @@ pub struct UpPlan {
 /// A cluster of real components, decided.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Real {
+    /// None where nodes are embedded: it is a control plane for each scenario then.
     pub nodes: u8,
     pub runtime: NodeRuntime,
     pub network: NodeNetwork,
@@ -167,7 +168,7 @@ pub struct Plan {
     pub without_musl: Option<String>,
     /// Defects to play.
     pub mutants: Option<Mutants>,
-    /// The cluster that all scenarios run in, if the run starts it.
+    /// Real components, if the run starts any: the cluster that all scenarios run in, or a control plane for each of them.
     pub real: Option<Real>,
     /// Binary of the lab's pods.
     pub workload: PathBuf,

@@ -293,10 +293,12 @@ impl Pod {
                 "containers": containers,
                 "hostUsers": !self.own_users,
                 "restartPolicy": if self.starts_once { "Never" } else { "Always" },
-                "dnsPolicy": "None",
-                "dnsConfig": { "nameservers": self.resolvers },
             },
         });
+        if !self.resolvers.is_empty() {
+            object["spec"]["dnsPolicy"] = json!("None");
+            object["spec"]["dnsConfig"] = json!({ "nameservers": self.resolvers });
+        }
         if let Some(node) = &self.node {
             object["spec"]["nodeName"] = json!(node);
         }

@@ -134,7 +134,7 @@ struct Shared {
 impl Shared {
     /// Starts it, or connects to somebody's; none where each scenario has a cluster of its own.
     async fn stand(plan: &Plan) -> anyhow::Result<Option<Self>> {
-        let started = match &plan.real {
+        let started = match plan.real.as_ref().filter(|real| real.nodes > 0) {
             Some(real) => Some(Started::start(real, &plan.workload, &plan.sut).await?),
             None => None,
         };
@@ -311,9 +311,7 @@ fn again(plan: &Plan) -> String {
         let agent = args.agent_image.iter().map(|agent| format!(" --agent-image {agent}"));
         words.extend(agent);
     }
-    if args.on.real {
-        words.push_str(&format!(" {}", args.on));
-    }
+    words.push_str(&args.on.to_string());
     if args.container {
         words.push_str(" --container");
     }

@@ -254,10 +254,11 @@ fn in_a_sandbox(
     };
     sandbox::require_visible([&sut.dir, &workload])?;
     let report_dir = fresh_report_dir(&args, &workspace)?;
-    let RealArgs { real, nodes, runtime, network, api } = args.on;
-    let asked = Asked { nodes, runtime, network, api, record: None };
+    let RealArgs { real, nodes, runtime, network, .. } = args.on;
+    let nodes = if real { nodes } else { 0 };
+    let asked = Asked { nodes, runtime, network, api: args.on.api(), record: None };
     let of = || started::plan(&workspace, asked, (&sut, &workload), &report_dir.join("cluster"));
-    let real = match real.then(of).transpose() {
+    let real = match args.on.needs_components().then(of).transpose() {
         Ok(real) => real,
         Err(error) => {
             eprintln!("cnilab: {error:#}");
@@ -325,6 +326,8 @@ fn under_test(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<Sut> {
 fn jobs(args: &RunArgs) -> usize {
     match args.agent_image {
         Some(_) => 1,
+        // Each scenario has a control plane, and all are at the same address.
+        None if args.on.needs_components() => 1,
         None => args.jobs.map_or_else(|| default_jobs(args), usize::from),
     }
 }

@@ -32,6 +32,7 @@ use crate::binaries::MUTANT;
 use crate::names;
 use crate::plan::Plan;
 use crate::product::Deployment;
+use crate::tier::started::ControlPlane;
 
 /// Name of the tier of embedded parts.
 pub const NETNS: &str = kubelet::TIER;
@@ -186,8 +187,8 @@ pub struct Tier(Parts);
 
 /// Combination of parts that a cluster is made of.
 enum Parts {
-    /// The lab's own API server, kubelet and network.
-    Embedded(Box<NetnsCluster>),
+    /// The lab's own kubelet and network, with its API server or a real control plane.
+    Embedded(Box<NetnsCluster>, Option<Box<ControlPlane>>),
     /// Somebody's.
     Remote(Box<RemoteCluster>),
 }
@@ -203,7 +204,7 @@ impl Deref for Tier {
 
     fn deref(&self) -> &Self::Target {
         match &self.0 {
-            Parts::Embedded(cluster) => &**cluster,
+            Parts::Embedded(cluster, _) => &**cluster,
             Parts::Remote(cluster) => &**cluster,
         }
     }
@@ -216,7 +217,7 @@ impl Tier {
     /// The cluster is somebody else's.
     fn embedded(&self) -> Result<&NetnsCluster, LabError> {
         match &self.0 {
-            Parts::Embedded(cluster) => Ok(cluster),
+            Parts::Embedded(cluster, _) => Ok(cluster),
             Parts::Remote(_) => Err(LabError::Unsupported {
                 tier: self.tier(),
                 what: "reach into the API server and the kubelet".to_owned(),
@@ -228,7 +229,7 @@ impl Tier {
     #[must_use]
     pub fn client(&self) -> kube::Client {
         match &self.0 {
-            Parts::Embedded(cluster) => cluster.api().client(),
+            Parts::Embedded(cluster, _) => cluster.client().clone(),
             Parts::Remote(cluster) => cluster.client(),
         }
     }
@@ -238,7 +239,7 @@ impl Tier {
     /// # Errors
     /// The cluster is somebody else's: its tokens are none of the lab's business.
     pub fn client_as(&self, token: &str) -> Result<kube::Client, LabError> {
-        Ok(self.embedded()?.api().client_with_token(token))
+        Ok(self.embedded()?.api()?.client_with_token(token))
     }
 
     /// An object as the API server has it now.
@@ -274,7 +275,7 @@ impl Tier {
     /// True if the end of a pod's start has the plugin's error code. The kubelet of a real runtime has its message only.
     #[must_use]
     pub fn knows_codes(&self) -> bool {
-        matches!(self.0, Parts::Embedded(_))
+        matches!(self.0, Parts::Embedded(..))
     }
 
     /// A view of a cluster that is there, for a scenario. Its nodes are what they are.
@@ -341,11 +342,20 @@ impl Tier {
         if node.installed == Installed::ByAgent {
             options.back_off = Some(BACK_OFF);
         }
+        let failed = |error: anyhow::Error| LabError::Harness {
+            what: "start a control plane".to_owned(),
+            why: format!("{error:#}"),
+        };
+        let mut control = None;
+        if let Some(real) = &plan.real {
+            let started = ControlPlane::start(real, &plan.workload, &names::directory(id)).await;
+            let started = control.insert(Box::new(started.map_err(failed)?));
+            options.joined = Some(started.joined().await.map_err(failed)?);
+        }
         let cluster = NetnsCluster::start(options).await?;
-        let refused =
-            |error| LabError::Harness { what: "make a namespace".to_owned(), why: format!("{error}") };
-        cluster.api().create_namespace(MESH_NAMESPACE, &BTreeMap::new()).map_err(refused)?;
-        Ok(Self(Parts::Embedded(Box::new(cluster))))
+        let metadata = json!({ "name": MESH_NAMESPACE });
+        cluster.apply(json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata })).await?;
+        Ok(Self(Parts::Embedded(Box::new(cluster), control)))
     }
 
     /// The node, or the first one.
@@ -387,7 +397,7 @@ impl Tier {
         let by_name = nodes.iter().position(|node| node.name() == name);
         let found = by_name.or_else(nth).and_then(|number| nodes.get(number).copied());
         found.ok_or_else(|| match &self.0 {
-            Parts::Embedded(_) => {
+            Parts::Embedded(..) => {
                 let why = format!("the cluster has {} nodes", nodes.len());
                 LabError::Harness { what: format!("find node {name}"), why }
             }
@@ -414,7 +424,16 @@ impl Tier {
     /// Ends everything that runs and removes every file, and on somebody's cluster the objects that steps applied. Returns what was not undone.
     pub async fn end(self, applied: &[Value]) -> Result<Leftovers, LabError> {
         match self.0 {
-            Parts::Embedded(cluster) => Ok(cluster.stop().await?),
+            Parts::Embedded(cluster, control) => {
+                let left = cluster.stop().await?;
+                if let Some(control) = control {
+                    control.end().await.map_err(|error| LabError::Harness {
+                        what: "end a control plane".to_owned(),
+                        why: format!("{error:#}"),
+                    })?;
+                }
+                Ok(left)
+            }
             Parts::Remote(cluster) => cluster.end(applied).await.map(|()| Leftovers::default()),
         }
     }

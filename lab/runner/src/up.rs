@@ -58,7 +58,7 @@ pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
         nodes: args.nodes,
         runtime: args.runtime,
         network: args.network,
-        api: args.api,
+        api: args.api.unwrap_or_default(),
         record: args.record.clone(),
     });
     let of = |asked| started::plan(&workspace, asked, (&sut, &workload), &workspace.lab.join("up"));

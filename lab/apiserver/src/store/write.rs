@@ -141,7 +141,8 @@ impl Store {
         for (plural, object) in own {
             let Some(kind) = Kind::find("", "v1", plural) else { continue };
             // In a namespace that was not there a moment ago nobody has taken the name.
-            let _new = self.create(&Collection { kind, namespace: Some(text("name").to_owned()) }, object, born);
+            let _new =
+                self.create(&Collection { kind, namespace: Some(text("name").to_owned()) }, object, born);
         }
     }
 

@@ -52,7 +52,7 @@ impl Standing {
             return Ok(Self::Real(Box::new(started)));
         }
         let cluster = NetnsCluster::start(options(plan)).await.context("cannot start the cluster")?;
-        let served = cluster.api().serve_tls(listener).context("cannot serve the API")?;
+        let served = cluster.api()?.serve_tls(listener).context("cannot serve the API")?;
         inject(&cluster)?;
         Ok(Self::Embedded(Box::new(cluster), served))
     }
@@ -63,7 +63,7 @@ impl Standing {
     /// No key can be made.
     pub fn kubeconfig(&self, server: &str) -> anyhow::Result<String> {
         Ok(match self {
-            Self::Embedded(cluster, _) => cluster.api().admin_kubeconfig(server),
+            Self::Embedded(cluster, _) => cluster.api()?.admin_kubeconfig(server),
             Self::Real(cluster) => cluster.kubeconfig_at(server)?,
         })
     }
@@ -102,7 +102,7 @@ fn recorded(cluster: &NetnsCluster) -> anyhow::Result<String> {
 
 /// Pods of labelled namespaces are injected.
 fn inject(cluster: &NetnsCluster) -> anyhow::Result<()> {
-    let api = cluster.api();
+    let api = cluster.api()?;
     let (certificate, key) = api.issue_certificate(&istiod::names()).context("no certificate for istiod")?;
     let identity = Identity { certificate, key };
     let mut objects = istiod::reached(api.ca_pem(), FailurePolicy::Fail);

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use cluster::{Chaos, Configuration, LabError, Machines};
-use kubelet::Plane;
+use kubelet::{Joined, Plane};
 use nix::unistd::geteuid;
 use real::control::ADDRESS;
 use real::image::Image;
 use real::{
     Choice, Cluster, ClusterOptions, Components, NetworkName, Programs, RuntimeName, cgroups, registry,
 };
-use remote::Owned;
+use remote::{Feed, Owned};
 use serde_json::json;
 
 use crate::binaries::AGENT;
@@ -76,17 +76,21 @@ pub fn plan(
         _ => fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?,
     }
     let agent = directory.join("install-cni.tar");
+    let Asked { nodes, runtime, network, api, record } = asked;
+    let cgroup = cgroups::name(std::process::id());
+    let real = Real { nodes, runtime, network, api, record, modules, cache, agent, logs, cgroup };
+    if nodes == 0 {
+        return Ok(real);
+    }
     let mut build = Command::new(workspace.root.join("ci/image/build"));
-    build.arg(&agent).arg(&sut.dir).arg(reference(AGENT)).stdin(Stdio::null()).stdout(Stdio::null());
+    build.arg(&real.agent).arg(&sut.dir).arg(reference(AGENT)).stdin(Stdio::null()).stdout(Stdio::null());
     // It ends with the cluster, on the machine that built it.
     build.env("IMAGE_LIBC", "any");
     let status = build.status().context("cannot run ci/image/build, which is in the source tree")?;
     if !status.success() {
         bail!("ci/image/build ended with {status}");
     }
-    let Asked { nodes, runtime, network, api, record } = asked;
-    let cgroup = cgroups::name(std::process::id());
-    Ok(Real { nodes, runtime, network, api, record, modules, cache, agent, logs, cgroup })
+    Ok(real)
 }
 
 /// Removes the cgroups of this process' cluster, which has ended.
@@ -187,6 +191,61 @@ fn embedded() -> anyhow::Result<Plane> {
     // A real controller's backoff.
     plane.follow(&changes, Duration::from_secs(10), &Chaos::default());
     Ok(plane)
+}
+
+/// A real control plane for embedded nodes.
+pub struct ControlPlane {
+    cluster: Cluster,
+    feed: Arc<Feed>,
+    directory: PathBuf,
+}
+
+impl ControlPlane {
+    /// Starts it; its files are in a directory of the scenario's own.
+    ///
+    /// # Errors
+    /// A program ends, or is not ready in time.
+    pub async fn start(of: &Real, workload: &Path, scenario: &str) -> anyhow::Result<Self> {
+        let components = Components::read(&of.modules, &of.cache)?;
+        let directory = Path::new(DIRECTORY).join(scenario);
+        let cluster = Cluster::start(ClusterOptions {
+            programs: Programs::find(&components, chosen(of.runtime, of.network), workload)?,
+            joined: None,
+            nodes: 0,
+            directory: directory.clone(),
+            logs: of.logs.clone(),
+            images: Vec::new(),
+            cgroup: of.cgroup.clone(),
+            record: None,
+        });
+        let cluster = cluster.await?;
+        let feed = Arc::new(Feed::start(cluster.client()));
+        Ok(Self { cluster, feed, directory })
+    }
+
+    /// It, for nodes that join it.
+    ///
+    /// # Errors
+    /// No certificate can be made.
+    pub async fn joined(&self) -> anyhow::Result<Joined> {
+        let feed = Arc::clone(&self.feed);
+        Ok(Joined {
+            client: self.cluster.client().clone(),
+            upstream: self.cluster.upstream().await?,
+            tls: self.cluster.tls()?,
+            ca: self.cluster.ca_pem(),
+            news: Arc::new(move || Box::new(feed.subscribe())),
+        })
+    }
+
+    /// Ends it, and removes its files.
+    ///
+    /// # Errors
+    /// A program cannot be ended.
+    pub async fn end(self) -> anyhow::Result<()> {
+        self.cluster.end().await?;
+        Ok(fs::remove_dir_all(&self.directory)?)
+    }
 }
 
 /// Nodes of a cluster of real components.
