@@ -87,8 +87,9 @@ Feature: A changed setting reaches the node without a restart
     Then our entry in "10-lab.conflist" has "plugin_log_level" = "error" within 1000 ms
     When its ConfigMap sets "EXCLUDE_NAMESPACES" to "shop"
     Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["shop"] within 1000 ms
-    When its ConfigMap sets "LOG_OUTPUT_LEVEL" to "default:info,cni-plugin:error"
-    And its ConfigMap sets "REPAIR_BROKEN_POD_LABEL_VALUE" to "seen"
+    When its ConfigMap sets "LOG_OUTPUT_LEVEL" to "default:info,cni-plugin:warn"
+    Then our entry in "10-lab.conflist" has "plugin_log_level" = "warn" within 1000 ms
+    When its ConfigMap sets "REPAIR_BROKEN_POD_LABEL_VALUE" to "seen"
     Then the node agent says "broken-pod-label-value"
     And the node agent never said "exclude-namespaces"
     And the node agent runs since its start
