@@ -154,3 +154,56 @@ fn tell(
     // Whoever listened is gone.
     let _ = to.send(Arc::new(change));
 }
+
+#[cfg(test)]
+mod tests {
+    use apiserver::ServerOptions;
+
+    use super::*;
+
+    /// Enough for a busy machine.
+    const SOON: Duration = Duration::from_secs(10);
+
+    fn pod(name: &str) -> Value {
+        let spec = json!({ "containers": [{ "name": "app", "image": "app" }] });
+        let metadata = json!({ "name": name, "namespace": "shop" });
+        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
+    }
+
+    async fn next(feed: &mut Feed) -> (&'static str, Action, String) {
+        let change = tokio::time::timeout(SOON, feed.next()).await.unwrap();
+        assert_eq!(change.object["kind"], change.key.kind.name);
+        (change.key.kind.name, change.action, change.key.name.clone())
+    }
+
+    #[tokio::test]
+    async fn objects_of_a_server_that_is_there_come_first_and_their_changes_after_them() {
+        let server = ApiServer::new(ServerOptions::default()).unwrap();
+        server.create_namespace("shop", &BTreeMap::new()).unwrap();
+        server.upsert(pod("cart")).unwrap();
+        let mut feed = Feed::of(&Home { own: None, ..Home::from(&server) }).unwrap();
+        assert_eq!(next(&mut feed).await, ("Pod", Action::Modified, "cart".to_owned()));
+        server.upsert(pod("till")).unwrap();
+        assert_eq!(next(&mut feed).await, ("Pod", Action::Modified, "till".to_owned()));
+        let pods = api_of(&server.client(), "Pod", "shop").unwrap();
+        pods.delete("till", &kube::api::DeleteParams::default().grace_period(0)).await.unwrap();
+        assert_eq!(next(&mut feed).await, ("Pod", Action::Deleted, "till".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn what_went_while_nobody_watched_is_told_as_gone() {
+        let server = ApiServer::new(ServerOptions::default()).unwrap();
+        server.create_namespace("shop", &BTreeMap::new()).unwrap();
+        let kind = Kind::find("", "v1", "pods").unwrap();
+        let (to, mut told) = mpsc::unbounded_channel();
+        let mut known = Known::new();
+        tell(kind, Action::Modified, Arc::new(pod("cart")), &mut known, &to);
+        let api = api_of(&server.client(), "Pod", "").unwrap();
+        // The watch after the list goes on.
+        let _goes_on =
+            tokio::time::timeout(Duration::from_millis(100), follow_once(&api, kind, &mut known, &to)).await;
+        let seen: Vec<_> = [told.try_recv(), told.try_recv()].map(|one| one.unwrap().action).into();
+        assert_eq!(seen, [Action::Modified, Action::Deleted]);
+        assert!(told.try_recv().is_err());
+    }
+}

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use apiserver::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::applied::apply;
 
@@ -18,15 +18,28 @@ pub(crate) async fn keep(client: kube::Client, node: String) {
     let mut due = tokio::time::interval(EVERY);
     loop {
         due.tick().await;
-        let now = Timestamp::now();
-        let time = Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now);
-        let spec =
-            json!({ "holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": format!("{time:.6}") });
-        let metadata = json!({ "name": node, "namespace": NAMESPACE });
-        let lease = json!({
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec,
-        });
         // The next one comes in time.
-        let _late = apply(&client, lease).await;
+        let _late = apply(&client, lease(&node, Timestamp::now())).await;
+    }
+}
+
+fn lease(node: &str, now: Timestamp) -> Value {
+    let spec = json!({
+        "holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": format!("{now:.6}"),
+    });
+    let metadata = json!({ "name": node, "namespace": NAMESPACE });
+    json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_microseconds_as_the_api_wants_them() {
+        let now = "2026-01-02T03:04:05Z".parse().unwrap();
+        let lease = lease("node-1", now);
+        assert_eq!(lease["spec"]["renewTime"], "2026-01-02T03:04:05.000000Z");
+        assert_eq!(lease["metadata"], json!({ "name": "node-1", "namespace": "kube-node-lease" }));
     }
 }

@@ -138,3 +138,20 @@ fn code(status: Option<&Status>) -> i32 {
     let mut codes = causes.filter(|cause| cause.reason.as_deref() == Some("ExitCode"));
     codes.find_map(|cause| cause.message.as_ref()?.parse().ok()).unwrap_or(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_exit_code_is_in_the_status_that_comes_last() {
+        let code = |status: serde_json::Value| code(Some(&serde_json::from_value(status).unwrap()));
+        assert_eq!(code(json!({ "status": "Success" })), 0);
+        let causes = json!([{ "reason": "ExitCode", "message": "3" }]);
+        assert_eq!(code(json!({ "status": "Failure", "details": { "causes": causes } })), 3);
+        assert_eq!(code(json!({ "status": "Failure", "message": "container not found" })), 1);
+        assert_eq!(super::code(None), 1);
+    }
+}

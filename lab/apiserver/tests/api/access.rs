@@ -236,3 +236,27 @@ async fn a_review_tells_the_asker_what_it_may_do_and_is_no_use_of_it() {
     let resource = Some("selfsubjectaccessreviews.authorization.k8s.io".to_owned());
     assert!(world.server.requests().iter().all(|one| one.resource == resource && one.missing.is_none()));
 }
+
+#[tokio::test]
+async fn a_user_may_do_what_roles_of_the_own_group_allow() {
+    let world = with_agent();
+    let rbac = "rbac.authorization.k8s.io";
+    let role = json!({"apiGroup": rbac, "kind": "ClusterRole", "name": "system:node"});
+    for object in [
+        json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": {"name": "system:node"},
+               "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}),
+        json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": "system:node"},
+               "roleRef": role, "subjects": [{"apiGroup": rbac, "kind": "Group", "name": "system:nodes"}]}),
+    ] {
+        world.server.upsert(object).unwrap();
+    }
+    let node = world.server.user_token("system:node:one", &["system:nodes"]);
+    read(&world, &node).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(world.server.client_with_token(&node), "shop");
+    assert_eq!(refusal(pods.delete("agent", &DeleteParams::default()).await).0, 403);
+    let stranger = world.server.user_token("system:node:one", &[]);
+    assert_eq!(refusal(read(&world, &stranger).await).0, 403);
+    let master = world.server.user_token("admin", &["system:masters"]);
+    let pods: Api<Pod> = Api::namespaced(world.server.client_with_token(&master), "shop");
+    pods.delete("agent", &DeleteParams::default()).await.unwrap();
+}

@@ -3,12 +3,26 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use apiserver::network::Network;
 use apiserver::{ApiServer, ServerOptions, Timestamp};
+use futures::future::{BoxFuture, FutureExt as _};
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+/// The network of this machine.
+pub(crate) struct Loopback;
+
+impl Network for Loopback {
+    fn connect(&self, to: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>> {
+        TcpStream::connect(to).boxed()
+    }
+}
 
 /// A server with the namespace `shop`; its clock stands still until it is moved.
 pub(crate) struct World {

@@ -7,6 +7,7 @@ mod access;
 mod common;
 mod objects;
 mod policies;
+mod proxies;
 mod roles;
 mod sockets;
 mod watching;

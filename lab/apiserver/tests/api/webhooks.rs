@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Webhooks of admission over HTTPS, on sockets of this machine.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use apiserver::network::Network;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use futures::future::{BoxFuture, FutureExt as _};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -22,18 +19,10 @@ use kube::api::{Patch, PatchParams, PostParams};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use crate::common::{World, pod};
-
-struct Loopback;
-
-impl Network for Loopback {
-    fn connect(&self, to: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>> {
-        TcpStream::connect(to).boxed()
-    }
-}
+use crate::common::{Loopback, World, pod};
 
 type Answering = dyn Fn(&Value) -> Value + Send + Sync;
 
