@@ -62,6 +62,9 @@ pub fn plan(
             "a cluster of real components needs root: kubelet and runtime make cgroups and mounts of the machine"
         );
     }
+    if asked.api == NodeApi::Embedded && asked.network != NodeNetwork::Bridge {
+        bail!("--network: Multus sends protobuf, which the embedded API server does not read: leave --api out");
+    }
     // Of clusters whose processes were killed. In the sandbox, `/proc` knows none of the others.
     sweep(|pid| !PathBuf::from(format!("/proc/{pid}")).exists());
     let (modules, cache) = components::places(workspace)?;
