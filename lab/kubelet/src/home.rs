@@ -5,14 +5,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use apiserver::ApiServer;
+use async_trait::async_trait;
 use cluster::News;
 use front::Upstream;
 use kube::Client;
 use rustls::ServerConfig;
+use tokio::sync::watch;
 
-/// An API server that is there, with its controllers and scheduler. Who joins it may do everything there.
+/// An API server with its controllers and scheduler. Who has it may do everything there.
 #[derive(Clone)]
-pub struct Joined {
+pub struct Home {
     pub client: Client,
     /// The same, for the front before it.
     pub upstream: Upstream,
@@ -20,24 +22,10 @@ pub struct Joined {
     pub tls: Arc<ServerConfig>,
     /// Certificate of its authority, as PEM.
     pub ca: String,
-    /// Waits for its changes.
+    /// Waits for changes of its objects.
     pub news: Arc<dyn Fn() -> Box<dyn News> + Send + Sync>,
-}
-
-impl fmt::Debug for Joined {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Joined").finish_non_exhaustive()
-    }
-}
-
-/// What a node knows of its API server.
-#[derive(Clone)]
-pub struct Home {
-    pub(crate) client: Client,
-    /// Certificate of its authority, as PEM.
-    pub(crate) ca: String,
     /// The server itself, if it is the lab's: for what nobody can ask a real one.
-    pub(crate) own: Option<ApiServer>,
+    pub own: Option<ApiServer>,
 }
 
 impl fmt::Debug for Home {
@@ -48,12 +36,26 @@ impl fmt::Debug for Home {
 
 impl From<&ApiServer> for Home {
     fn from(own: &ApiServer) -> Self {
-        Self { client: own.client(), ca: own.ca_pem().to_owned(), own: Some(own.clone()) }
+        let server = own.clone();
+        Self {
+            client: own.client(),
+            upstream: Upstream::new(own.anonymous_client(), own.client()),
+            tls: own.tls(),
+            ca: own.ca_pem().to_owned(),
+            news: Arc::new(move || Box::new(Revisions(server.revisions()))),
+            own: Some(own.clone()),
+        }
     }
 }
 
-impl From<&Joined> for Home {
-    fn from(there: &Joined) -> Self {
-        Self { client: there.client.clone(), ca: there.ca.clone(), own: None }
+struct Revisions(watch::Receiver<u64>);
+
+#[async_trait]
+impl News for Revisions {
+    async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            // The API server is gone, and nothing happens any more.
+            std::future::pending::<()>().await;
+        }
     }
 }

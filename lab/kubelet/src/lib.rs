@@ -88,7 +88,7 @@ pub mod workload;
 pub const TIER: &str = "netns";
 
 pub use error::Error;
-pub use home::Joined;
+pub use home::Home;
 pub use images::Images;
 pub use options::{ClusterOptions, Deadlines};
 pub use plane::Plane;

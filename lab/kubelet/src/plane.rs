@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use apiserver::{ApiServer, Changes, ServerOptions};
-use cluster::{Chaos, SYSTEM_NAMESPACE};
+use apiserver::{ApiServer, ServerOptions};
+use cluster::Chaos;
 use tokio::task::JoinHandle;
 
 use crate::controllers;
@@ -38,7 +38,7 @@ impl Plane {
         let mut options = ServerOptions::default();
         options.names.extend([&[SERVICE.0, SERVICE_V6], names].concat().into_iter().map(str::to_owned));
         let api = ApiServer::new(options).map_err(|error| Error::Missing(format!("API server: {error}")))?;
-        for name in ["default", "kube-system", SYSTEM_NAMESPACE] {
+        for name in ["default", "kube-system"] {
             let made = api.create_namespace(name, &BTreeMap::new());
             made.map_err(|error| Error::Missing(format!("initial namespace: {error}")))?;
         }
@@ -50,13 +50,13 @@ impl Plane {
         &self.api
     }
 
-    /// Starts controllers and scheduler, which follow these changes.
-    pub fn follow(&mut self, changes: &Changes, job_backoff: Duration, chaos: &Chaos) {
-        let api = self.api.clone();
+    /// Starts controllers and scheduler.
+    pub fn follow(&mut self, job_backoff: Duration, chaos: &Chaos) {
+        let (api, changes) = (self.api.clone(), self.api.subscribe());
         self.tasks.extend([
             tokio::spawn(async move { api.follow_deletions().await }),
             tokio::spawn(controllers::run(self.api.clone(), changes.clone(), job_backoff, chaos.clone())),
-            tokio::spawn(scheduling::run(self.api.clone(), changes.clone())),
+            tokio::spawn(scheduling::run(self.api.clone(), changes)),
         ]);
     }
 

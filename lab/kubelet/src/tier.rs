@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use apiserver::{Account, ApiServer, Grant, Verb};
+use apiserver::{Account, ApiServer};
 use cluster::{Installed, KUBECONFIG, LabError, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
-use front::{Proxy, Upstream};
+use front::Proxy;
 use futures::future::join_all;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use listen::ServerHandle;
-use rustls::ServerConfig;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -49,7 +48,7 @@ const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug)]
 pub struct NetnsCluster {
-    home: Home,
+    pub(crate) home: Home,
     /// Its own control plane, unless it has joined one.
     pub(crate) plane: Option<Plane>,
     /// Address at which nodes and pods reach the API server.
@@ -74,41 +73,37 @@ impl NetnsCluster {
     /// The harness failed; what was made so far is gone again, or goes with the lab.
     pub async fn start(options: ClusterOptions) -> Result<Self, Error> {
         fs::create_dir_all(&options.directory).map_err(Error::file("make", &options.directory))?;
-        let mut plane = match &options.joined {
-            Some(_) => None,
-            None => Some(Plane::new(&[])?),
+        let mut plane = None;
+        let home = match &options.joined {
+            Some(there) => there.clone(),
+            None => Home::from(plane.insert(Plane::new(&[])?).api()),
         };
-        let api = plane.as_ref().map(|plane| plane.api().clone());
-        let place = Place::of(&options, api.as_ref())?;
-        let token = match &api {
-            Some(api) => seed(api, options.installed)?,
-            None => settle(&place.home.client, options.installed).await?,
-        };
+        let token = settle(&home.client, options.installed).await?;
+        let front = Proxy::new(home.upstream.clone()).perturbed(options.chaos.clone());
         let wire = wired(&options).await?;
-        let made = (1..)
-            .zip(&options.nodes)
-            .map(|(number, name)| node(&options, name, number, (&place, token.as_deref()), wire.as_ref()));
+        let made = (1..).zip(&options.nodes).map(|(number, name)| {
+            node(&options, name, number, (&home, &front, token.as_deref()), wire.as_ref())
+        });
         let made: Vec<_> = stream::iter(made).buffered(NODES_AT_ONCE).try_collect().await?;
         let (nodes, served): (Vec<_>, Vec<_>) = made.into_iter().unzip();
         let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
         let served = served.into_iter().flatten().collect();
+        for node in &nodes {
+            apply(&home.client, object_of(node)).await?;
+        }
         let wire = wire.map(Arc::new);
-        let Place { home, front, .. } = place;
         let mut controllers = Vec::new();
-        match (&mut plane, &api) {
-            (Some(plane), Some(api)) => {
-                nodes.iter().try_for_each(|node| register(api, node))?;
-                api.set_kubelets(Arc::new(NodeKubelets::new(&nodes)));
-                api.set_network(Arc::new(NodeNetwork::new(&nodes)));
-                let changes = api.subscribe();
-                plane.follow(&changes, options.back_off.unwrap_or(JOB_BACKOFF), &options.chaos);
+        match &mut plane {
+            Some(plane) => {
+                plane.api().set_kubelets(Arc::new(NodeKubelets::new(&nodes)));
+                plane.api().set_network(Arc::new(NodeNetwork::new(&nodes)));
+                plane.follow(options.back_off.unwrap_or(JOB_BACKOFF), &options.chaos);
             }
-            _ => {
-                for node in &nodes {
-                    apply(&home.client, object_of(node)).await?;
-                    controllers.push(tokio::spawn(heartbeat::keep(home.client.clone(), node.name.clone())));
-                }
-            }
+            None => controllers.extend(
+                nodes
+                    .iter()
+                    .map(|node| tokio::spawn(heartbeat::keep(home.client.clone(), node.name.clone()))),
+            ),
         }
         let (services, pods) = (Feed::of(&home)?, Feed::of(&home)?);
         controllers.push(tokio::spawn(services::run(
@@ -229,10 +224,10 @@ async fn node(
     options: &ClusterOptions,
     name: &str,
     number: u8,
-    (place, token): (&Place, Option<&str>),
+    (home, front, token): (&Home, &Proxy, Option<&str>),
     wire: Option<&Wire>,
 ) -> Result<(NetnsNode, Vec<ServerHandle>), Error> {
-    let node = NetnsNode::create(options, name, number, &place.home).await?;
+    let node = NetnsNode::create(options, name, number, home).await?;
     if let Some(wire) = wire {
         wire.join(node.netns.path(), number).await?;
         services::translate(&node, wire, &[]).await?;
@@ -240,11 +235,11 @@ async fn node(
     let mut served = Vec::new();
     for address in addresses(options.installed, number) {
         let listener = netns::listen(node.netns.path(), address).await?;
-        let handle = place.front.serve(listener, Some(Arc::clone(&place.tls)));
+        let handle = front.serve(listener, Some(Arc::clone(&home.tls)));
         served.push(handle.map_err(|error| Error::Missing(format!("API listener: {error}")))?);
     }
     if let Some(token) = token {
-        let kubeconfig = apiserver::kubeconfig(&place.home.ca, &format!("https://{API}"), token);
+        let kubeconfig = apiserver::kubeconfig(&home.ca, &format!("https://{API}"), token);
         secret(&node.paths.run_dir.join(KUBECONFIG), &kubeconfig)?;
     }
     lay_network(&node).await?;
@@ -295,21 +290,7 @@ async fn wired(options: &ClusterOptions) -> Result<Option<Wire>, Error> {
     Ok(Some(wire))
 }
 
-/// Where no chart brings them, the plugin's account and its rights. Returns its token.
-fn seed(api: &ApiServer, installed: Installed) -> Result<Option<String>, Error> {
-    let refused = |error| Error::Missing(format!("initial object: {error}"));
-    if installed == Installed::ByAgent {
-        return Ok(None);
-    }
-    let metadata = json!({ "name": SERVICE_ACCOUNT, "namespace": SYSTEM_NAMESPACE });
-    api.upsert(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata }))
-        .map_err(refused)?;
-    let account = Account { namespace: SYSTEM_NAMESPACE.to_owned(), name: SERVICE_ACCOUNT.to_owned() };
-    api.allow(&account, [Grant::new(Verb::Get, "pods")]).map_err(refused)?;
-    api.token(&account, None, TOKEN_LIFE).map(Some).map_err(refused)
-}
-
-/// The same where the API server is one that is there, and the namespace of the mesh's system.
+/// The namespace of the mesh's system; and where no chart brings them, the plugin's account and its rights. Returns its token.
 async fn settle(client: &kube::Client, installed: Installed) -> Result<Option<String>, Error> {
     let named = |name: &str| json!({ "name": name });
     apply(client, json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": named(SYSTEM_NAMESPACE) }))
@@ -339,10 +320,6 @@ async fn settle(client: &kube::Client, installed: Installed) -> Result<Option<St
     account::token(client, &account, None, TOKEN_LIFE).await.map(Some)
 }
 
-fn register(api: &ApiServer, node: &NetnsNode) -> Result<(), Error> {
-    api.upsert(object_of(node)).map(drop).map_err(|error| Error::Missing(format!("node object: {error}")))
-}
-
 /// A node as its kubelet registers it.
 fn object_of(node: &NetnsNode) -> Value {
     let name = &node.name;
@@ -353,32 +330,6 @@ fn object_of(node: &NetnsNode) -> Value {
         "spec": {},
         "status": node.machine_status(),
     })
-}
-
-/// Where a cluster's nodes come to.
-struct Place {
-    home: Home,
-    front: Proxy,
-    tls: Arc<ServerConfig>,
-}
-
-impl Place {
-    /// The cluster's own API server, or the one that it joins.
-    fn of(options: &ClusterOptions, own: Option<&ApiServer>) -> Result<Self, Error> {
-        let front = |upstream| Proxy::new(upstream).perturbed(options.chaos.clone());
-        match (own, &options.joined) {
-            (Some(api), _) => {
-                let upstream = Upstream::new(api.anonymous_client(), api.client());
-                Ok(Self { home: api.into(), front: front(upstream), tls: api.tls() })
-            }
-            (None, Some(there)) => Ok(Self {
-                home: there.into(),
-                front: front(there.upstream.clone()),
-                tls: Arc::clone(&there.tls),
-            }),
-            (None, None) => Err(Error::Missing("API server".to_owned())),
-        }
-    }
 }
 
 /// Writes a file that only root can read.

@@ -67,11 +67,7 @@ impl Cluster for NetnsCluster {
     }
 
     async fn news(&self) -> Result<Box<dyn News>, LabError> {
-        let objects = match &self.options.joined {
-            Some(there) => Objects::There((there.news)()),
-            None => Objects::Own(self.api()?.revisions()),
-        };
-        Ok(Box::new(Heard { objects, requests: self.front.traffic() }))
+        Ok(Box::new(Heard { objects: (self.home.news)(), requests: self.front.traffic() }))
     }
 
     fn server(&self) -> Result<&dyn Server, LabError> {
@@ -191,27 +187,9 @@ impl Node for NetnsNode {
     }
 }
 
-enum Objects {
-    /// Of the lab's own API server.
-    Own(watch::Receiver<u64>),
-    There(Box<dyn News>),
-}
-
-impl Objects {
-    async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
-        match self {
-            Self::Own(revisions) => revisions.changed().await,
-            Self::There(news) => {
-                news.next().await;
-                Ok(())
-            }
-        }
-    }
-}
-
 /// Changes of objects.
 struct Heard {
-    objects: Objects,
+    objects: Box<dyn News>,
     /// At the front.
     requests: watch::Receiver<u64>,
 }
@@ -219,13 +197,12 @@ struct Heard {
 #[async_trait]
 impl News for Heard {
     async fn next(&mut self) {
-        let moved = tokio::select! {
-            moved = self.objects.changed() => moved,
-            moved = self.requests.changed() => moved,
-        };
-        if moved.is_err() {
-            // The API server is gone, and nothing happens any more.
-            std::future::pending::<()>().await;
+        tokio::select! {
+            () = self.objects.next() => {}
+            moved = self.requests.changed() => if moved.is_err() {
+                // The front is gone, and nobody asks any more.
+                std::future::pending::<()>().await;
+            }
         }
     }
 }

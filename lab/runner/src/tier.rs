@@ -350,7 +350,7 @@ impl Tier {
         if let Some(real) = &plan.real {
             let started = ControlPlane::start(real, &plan.workload, &names::directory(id)).await;
             let started = control.insert(Box::new(started.map_err(failed)?));
-            options.joined = Some(started.joined().await.map_err(failed)?);
+            options.joined = Some(started.home().await.map_err(failed)?);
         }
         let cluster = NetnsCluster::start(options).await?;
         let metadata = json!({ "name": MESH_NAMESPACE });

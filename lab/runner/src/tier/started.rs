@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use cluster::{Chaos, Configuration, LabError, Machines};
-use kubelet::{Joined, Plane};
+use kubelet::{Home, Plane};
 use nix::unistd::geteuid;
 use real::control::ADDRESS;
 use real::image::Image;
@@ -63,7 +63,9 @@ pub fn plan(
         );
     }
     if asked.api == NodeApi::Embedded && asked.network != NodeNetwork::Bridge {
-        bail!("--network: Multus sends protobuf, which the embedded API server does not read: leave --api out");
+        bail!(
+            "--network: Multus sends protobuf, which the embedded API server does not read: leave --api out"
+        );
     }
     // Of clusters whose processes were killed. In the sandbox, `/proc` knows none of the others.
     sweep(|pid| !PathBuf::from(format!("/proc/{pid}")).exists());
@@ -190,9 +192,8 @@ impl Started {
 /// An embedded control plane, which answers where a real one does.
 fn embedded() -> anyhow::Result<Plane> {
     let mut plane = Plane::new(&[&IpAddr::from(ADDRESS).to_string()])?;
-    let changes = plane.api().subscribe();
     // A real controller's backoff.
-    plane.follow(&changes, Duration::from_secs(10), &Chaos::default());
+    plane.follow(Duration::from_secs(10), &Chaos::default());
     Ok(plane)
 }
 
@@ -230,14 +231,15 @@ impl ControlPlane {
     ///
     /// # Errors
     /// No certificate can be made.
-    pub async fn joined(&self) -> anyhow::Result<Joined> {
+    pub async fn home(&self) -> anyhow::Result<Home> {
         let feed = Arc::clone(&self.feed);
-        Ok(Joined {
+        Ok(Home {
             client: self.cluster.client().clone(),
             upstream: self.cluster.upstream().await?,
             tls: self.cluster.tls()?,
             ca: self.cluster.ca_pem(),
             news: Arc::new(move || Box::new(feed.subscribe())),
+            own: None,
         })
     }
 
