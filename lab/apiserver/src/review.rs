@@ -8,7 +8,7 @@ use crate::access::{self, Identity};
 use crate::error::ApiError;
 use crate::protobuf;
 use crate::rbac::Attributes;
-use crate::route::{Review, Verb};
+use crate::route::{REVIEWS, Review, Verb};
 use crate::store::Store;
 
 /// Answers a review, which does not count as a use of the grant.
@@ -31,14 +31,21 @@ pub(crate) fn answer(who: &Identity, of: Review, body: &[u8], store: &Store) -> 
 }
 
 fn permitted(who: &Identity, of: Review, store: &Store) -> Result<(), ApiError> {
+    let question = Attributes {
+        verb: Verb::Create,
+        group: REVIEWS.to_owned(),
+        resource: of.plural(),
+        namespace: None,
+        name: None,
+    };
     let may = match of {
         Review::Own => *who != Identity::Anonymous,
-        Review::Anybody => access::may(who, &of.request(), store),
+        Review::Anybody => access::may(who, &question, store),
     };
     if may {
         return Ok(());
     }
-    let Attributes { group, resource, .. } = of.request();
+    let Attributes { group, resource, .. } = question;
     Err(ApiError::Forbidden(format!(
         "{resource}.{group} is forbidden: User \"{}\" cannot create resource \"{resource}\" in API group \"{group}\" at the cluster \
          scope",

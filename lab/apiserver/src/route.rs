@@ -6,12 +6,11 @@ use http::{Method, Uri};
 
 use crate::error::ApiError;
 use crate::kinds::{Kind, Scope};
-use crate::rbac::Attributes;
 use crate::selector::exact_name;
 use crate::store::Collection;
 
 /// Group of reviews.
-const REVIEWS: &str = "authorization.k8s.io";
+pub(crate) const REVIEWS: &str = "authorization.k8s.io";
 
 fn verb(method: &Method, shape: Shape) -> Verb {
     match (method.as_str(), shape) {
@@ -69,19 +68,8 @@ impl Review {
         }
     }
 
-    fn plural(self) -> String {
+    pub(crate) fn plural(self) -> String {
         format!("{}s", self.kind().to_lowercase())
-    }
-
-    /// The question, as a request.
-    pub(crate) fn request(self) -> Attributes {
-        Attributes {
-            verb: Verb::Create,
-            group: REVIEWS.to_owned(),
-            resource: self.plural(),
-            namespace: None,
-            name: None,
-        }
     }
 
     fn of(path: &str) -> Option<Self> {

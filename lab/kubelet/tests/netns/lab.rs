@@ -84,7 +84,7 @@ impl Lab {
     }
 
     pub(crate) fn status(&self, name: &str) -> Value {
-        self.cluster.api().pod("default", name).unwrap()["status"].clone()
+        self.cluster.api().unwrap().pod("default", name).unwrap()["status"].clone()
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) async fn a_deleted_pod_leaves_nothing() {
     assert_eq!(links(&lab).await, ["lo"]);
     assert_eq!(entries(paths.netns_dir), 0);
     assert_eq!(entries(paths.cache_dir.join("results")), 0);
-    assert!(lab.cluster.api().pod("default", "gone").is_none());
+    assert!(lab.cluster.api().unwrap().pod("default", "gone").is_none());
     let held = fs::read_to_string(lab.directory.join("node-1/ipam/addresses.json")).unwrap();
     assert!(held.contains(r#""held":{}"#), "{held}");
     let directory = lab.directory.clone();
@@ -143,7 +143,7 @@ pub(crate) async fn a_container_that_ends_is_reported() {
         .find(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.ends_with(b"tcp:7008\0")));
     let pid = pid.unwrap().file_name().to_str().unwrap().parse().unwrap();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
-    let failed = lab.cluster.api().until(|api| {
+    let failed = lab.cluster.api().unwrap().until(|api| {
         let status = api.pod("default", "q")?["status"].clone();
         (status["phase"] == "Failed").then_some(status)
     });
@@ -168,7 +168,8 @@ pub(crate) async fn processes_run_as_their_containers_user() {
 
 pub(crate) async fn pods_are_spread_over_nodes_as_their_selector_allows() {
     let lab = Lab::with_nodes(&["node-1", "node-2"]).await;
-    let on = |name: &str| lab.cluster.api().pod("default", name).unwrap()["spec"]["nodeName"].clone();
+    let on =
+        |name: &str| lab.cluster.api().unwrap().pod("default", name).unwrap()["spec"]["nodeName"].clone();
     for (name, wanted) in [("a", "node-2"), ("b", "node-2"), ("c", "node-1")] {
         let mut spec = one("pause");
         spec["nodeSelector"] = json!({ "kubernetes.io/hostname": wanted });

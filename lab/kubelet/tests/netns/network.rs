@@ -65,7 +65,7 @@ pub(crate) async fn a_service_leads_to_a_pod_of_another_node() {
     let metadata = json!({ "name": "server", "namespace": "default" });
     let object = json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec });
     lab.cluster.apply(object).await.unwrap();
-    let translated = lab.cluster.api().until(|api| {
+    let translated = lab.cluster.api().unwrap().until(|api| {
         let kind = apiserver::kinds::Kind::find("", "v1", "services")?;
         let key = apiserver::store::Key { kind, namespace: "default".into(), name: "server".into() };
         let conditions = api.object(&key)?["status"]["conditions"].clone();

@@ -53,7 +53,7 @@ pub(crate) async fn a_failing_chain_is_undone_and_can_be_tried_again() {
 pub(crate) async fn calls_carry_what_the_kubelet_sets() {
     let lab = Lab::start().await;
     lab.running("p", one("pause")).await;
-    let pod = lab.cluster.api().pod("default", "p").unwrap();
+    let pod = lab.cluster.api().unwrap().pod("default", "p").unwrap();
     let (call, answer) = lab.node().cni_calls().unwrap().remove(0);
     let id = &call.env["CNI_CONTAINERID"];
     let uid = pod["metadata"]["uid"].as_str().unwrap();
