@@ -17,6 +17,7 @@ Examples:
   cnilab run --sut FILE                    against somebody else's product, as FILE describes it
   cnilab run --kubeconfig FILE             against a cluster that is there, which gets nothing but pods for a while
   cnilab run --real --runtime crio --only race   in a cluster of Kubernetes and CRI-O themselves, which cnilab components builds
+  cnilab run --api kubernetes --only race  with the lab's nodes at an API server of Kubernetes; with --real, `--api embedded` is the reverse
   cnilab run --container                   in a container of Docker or Podman, without root on the host
   cnilab run --mutant all                  every named defect, against the scenarios that must catch it
   cnilab run --mutant all --quick          each against one of them: what gates a change
