@@ -20,6 +20,10 @@ LINE = re.compile(rf'^(?P<key>{TEXT}): {{(?P<verdict>[a-z]+): (?P<reason>{TEXT})
 REASON = re.compile(r"^(?P<source>(?:row \d+|istio/istio#\d+)(?:, (?:row \d+|istio/istio#\d+))*)(?:: (?P<text>.+))?$")
 
 
+# Verdict of a scenario whose outcome with upstream depends on who comes first.
+CHANCE = "chance"
+
+
 class Difference(NamedTuple):
     verdict: str
     reason: str
@@ -82,7 +86,7 @@ def page(differences):
         "Written by `ci/update-upstream` from `scenarios/upstream.yaml`; `ci/verify-upstream` plays the scenarios and fails on any verdict that this page lacks,",
         "a pass as well as a failure. Under test are `istio-cni`, `istio-iptables` and `install-cni` of the version in `ci/peer/go.mod`, as",
         "`scenarios/products/upstream.yaml` describes them, with every scenario that is not of Millrace alone (`@millrace`). What is not listed passes.",
-        "A scenario ends at its first difference; what it would have asked after that is not known.",
+        "A scenario ends at its first difference; what it would have asked after that is not known. `chance` is one that passes or fails by who comes first.",
         "",
         f"{len(differences)} scenarios differ: {counts}.",
         "",
