@@ -33,7 +33,7 @@ pub(crate) enum Identity {
     Admin,
     /// Whoever sends no credentials at all. No role is for them.
     Anonymous,
-    /// Whoever is no account: a node, a program of the control plane.
+    /// A node, or a program of the control plane.
     User {
         name: String,
         groups: Vec<String>,
@@ -122,8 +122,8 @@ impl Access {
         &self.admin
     }
 
-    /// Has a token stand for a user.
-    pub(crate) fn admit(&mut self, token: String, name: String, groups: Vec<String>) {
+    /// Adds a static token (`--token-auth-file`).
+    pub(crate) fn add_user(&mut self, token: String, name: String, groups: Vec<String>) {
         self.users.insert(token, Identity::User { name, groups });
     }
 
@@ -254,7 +254,7 @@ fn jwt(
     format!("{}.{}.{}", part(header.to_string()), part(claims.to_string()), part(secret.to_owned()))
 }
 
-/// True for whoever may do everything.
+/// True for members of `system:masters`.
 pub(crate) fn is_master(who: &Identity) -> bool {
     match who {
         Identity::Admin => true,

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a pod gets of its service account, as the admission plugin `ServiceAccount` has it: a volume with a token, the authority's certificate and
-//! the namespace, mounted in each container. Pure.
+//! Admission plugin `ServiceAccount`: the projected volume `kube-api-access-…`, mounted in each container. Pure.
 
 use serde_json::{Value, json};
 
-/// Where programs look for it (`DefaultAPITokenMountPath`).
+/// `DefaultAPITokenMountPath`.
 const PLACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// ConfigMap of each namespace with the authority's certificate.
 pub(crate) const ROOT_CA: &str = "kube-root-ca.crt";

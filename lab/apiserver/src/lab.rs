@@ -139,7 +139,7 @@ impl ApiServer {
         let state = &mut *self.shared.lock();
         let token = state.store.ids().token();
         let groups = groups.iter().map(|group| (*group).to_owned()).collect();
-        state.access.admit(token.clone(), user.to_owned(), groups);
+        state.access.add_user(token.clone(), user.to_owned(), groups);
         token
     }
 

@@ -166,7 +166,7 @@ impl ApiServer {
         let access = Access::new(ids.token(), options.token_cache);
         let state = ServerState {
             access,
-            store: Store::new(options.history, ids, validate::check, Some(authority.ca_pem.clone())),
+            store: Store::new(options.history, ids, validate::check, authority.ca_pem.clone()),
             gates: options.gates,
         };
         let shared = Shared::new(state, options);

@@ -23,8 +23,8 @@ pub(crate) fn answer(who: &Identity, of: Review, body: &[u8], store: &Store) -> 
     };
     (review["apiVersion"], review["kind"]) = (json!("authorization.k8s.io/v1"), json!(of.kind()));
     let about = match of {
-        Review::Own => who.clone(),
-        Review::Anybody => named(&review["spec"])?,
+        Review::SelfSubject => who.clone(),
+        Review::Subject => subject(&review["spec"])?,
     };
     review["status"] = json!({ "allowed": is_allowed(&about, &review["spec"], store)? });
     Ok(review)
@@ -39,8 +39,8 @@ fn permitted(who: &Identity, of: Review, store: &Store) -> Result<(), ApiError> 
         name: None,
     };
     let may = match of {
-        Review::Own => *who != Identity::Anonymous,
-        Review::Anybody => access::may(who, &question, store),
+        Review::SelfSubject => *who != Identity::Anonymous,
+        Review::Subject => access::may(who, &question, store),
     };
     if may {
         return Ok(());
@@ -53,8 +53,8 @@ fn permitted(who: &Identity, of: Review, store: &Store) -> Result<(), ApiError> 
     )))
 }
 
-/// Whom a review is about.
-fn named(spec: &Value) -> Result<Identity, ApiError> {
+/// Subject of a `SubjectAccessReview`.
+fn subject(spec: &Value) -> Result<Identity, ApiError> {
     let groups = spec["groups"].as_array().into_iter().flatten();
     let groups: Vec<_> = groups.filter_map(|group| group.as_str().map(str::to_owned)).collect();
     let name = spec["user"].as_str().unwrap_or_default().to_owned();

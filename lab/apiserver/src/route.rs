@@ -48,23 +48,21 @@ pub(crate) enum Target {
     Nothing,
 }
 
-/// The question what somebody may do.
+/// Kind of an access review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Review {
-    /// Whoever asks.
-    Own,
-    /// Whoever is named.
-    Anybody,
+    SelfSubject,
+    Subject,
 }
 
 impl Review {
-    const ALL: [Self; 2] = [Self::Own, Self::Anybody];
+    const ALL: [Self; 2] = [Self::SelfSubject, Self::Subject];
 
     /// `kind` in objects.
     pub(crate) fn kind(self) -> &'static str {
         match self {
-            Self::Own => "SelfSubjectAccessReview",
-            Self::Anybody => "SubjectAccessReview",
+            Self::SelfSubject => "SelfSubjectAccessReview",
+            Self::Subject => "SubjectAccessReview",
         }
     }
 

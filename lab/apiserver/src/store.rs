@@ -134,13 +134,13 @@ pub struct Store {
     ids: Ids,
     duties: Duties,
     validate: Validate,
-    /// The authority's certificate, which each namespace gets; without one namespaces begin empty.
-    root_ca: Option<String>,
+    /// Certificate of the authority, for `kube-root-ca.crt`.
+    root_ca: String,
 }
 
 impl Store {
     /// An empty store that keeps the last `window` changes and makes uids from `ids`.
-    pub(crate) fn new(window: usize, ids: Ids, validate: Validate, root_ca: Option<String>) -> Self {
+    pub(crate) fn new(window: usize, ids: Ids, validate: Validate, root_ca: String) -> Self {
         let (objects, history) = (BTreeMap::new(), VecDeque::new());
         let duties = Duties::default();
         Self { revision: 1, objects, history, forgotten: 0, window, ids, duties, validate, root_ca }

@@ -17,8 +17,8 @@ use kube::Api;
 use kube::api::PostParams;
 use tokio::task::JoinHandle;
 
+use crate::api_access::ApiAccess;
 use crate::error::Error;
-use crate::home::Home;
 
 /// Symbolic link to the current directory.
 const CURRENT: &str = "..data";
@@ -26,7 +26,7 @@ const CURRENT: &str = "..data";
 /// Credentials of one pod.
 #[derive(Debug)]
 pub struct Credentials {
-    home: Home,
+    access: ApiAccess,
     account: Account,
     pod: PodName,
     directory: PathBuf,
@@ -41,7 +41,7 @@ impl Credentials {
     /// # Errors
     /// There is no such account, or the files cannot be written.
     pub async fn new(
-        home: &Home,
+        access: &ApiAccess,
         account: &str,
         pod: &PodName,
         directory: PathBuf,
@@ -52,7 +52,7 @@ impl Credentials {
         fs::create_dir_all(&directory).map_err(Error::file("make", &directory))?;
         let account = Account { namespace: pod.namespace.clone(), name: account.to_owned() };
         let own = Self {
-            home: home.clone(),
+            access: access.clone(),
             account,
             pod: pod.clone(),
             directory,
@@ -83,7 +83,7 @@ impl Credentials {
     /// # Errors
     /// The API gives none, or the files cannot be written.
     pub async fn renew(&self) -> Result<(), Error> {
-        let token = token(&self.home.client, &self.account, Some(&self.pod.name), self.life).await;
+        let token = token(&self.access.client, &self.account, Some(&self.pod.name), self.life).await;
         self.put(&token.map_err(|error| self.refused(&error))?)
     }
 
@@ -92,7 +92,7 @@ impl Credentials {
     }
 
     fn put(&self, token: &str) -> Result<(), Error> {
-        let files = [("token", token), ("ca.crt", &*self.home.ca), ("namespace", &self.pod.namespace)];
+        let files = [("token", token), ("ca.crt", &*self.access.ca), ("namespace", &self.pod.namespace)];
         self.exchange(&files).map_err(Error::file("write", &self.directory))
     }
 
@@ -101,7 +101,7 @@ impl Credentials {
     /// # Errors
     /// It cannot be read, or the API gives none: one that is not the lab's gives no token that has expired.
     pub fn expire(&self) -> Result<(), Error> {
-        let api = self.home.own.as_ref().ok_or(Error::Foreign("give a pod a token that has expired"))?;
+        let api = self.access.own.as_ref().ok_or(Error::Foreign("give a pod a token that has expired"))?;
         api.revoke(&self.token()?);
         let token = api.expired_token(&self.account, Some(&self.pod.name));
         self.put(&token.map_err(|error| self.refused(&error))?)

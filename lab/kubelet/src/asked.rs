@@ -11,12 +11,12 @@ use cluster::front::Verb;
 use cluster::{CniAnswer, Configuration, Files, Kubelet, LabError, Machines, PodName, Server};
 
 use crate::account::Credentials;
+use crate::control_plane::ControlPlane;
 use crate::disk::Disk;
 use crate::errand;
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
 use crate::node::NetnsNode;
-use crate::plane::Plane;
 use crate::probe;
 use crate::tier::NetnsCluster;
 
@@ -103,7 +103,7 @@ impl Kubelet for NetnsCluster {
     }
 }
 
-impl Server for Plane {
+impl Server for ControlPlane {
     fn forget_tokens(&self) {
         self.api().forget_tokens();
     }

@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use crate::containers::Ending;
 use crate::controllers::owned::text;
-use crate::feed::Feed;
+use crate::informer::Informer;
 use crate::life;
 use crate::node::NetnsNode;
 
 /// Follows the API's pods until aborted.
-pub(crate) async fn run(nodes: Vec<Arc<NetnsNode>>, mut feed: Feed) {
+pub(crate) async fn run(nodes: Vec<Arc<NetnsNode>>, mut informer: Informer) {
     loop {
-        let change = feed.next().await;
+        let change = informer.next().await;
         if change.key.kind.name != "Pod" {
             continue;
         }

@@ -69,7 +69,7 @@ impl NetnsNode {
         }
         (parts.sandbox, parts.credentials) = (None, None);
         let _ = self.agent.forget(&slot.plan.pod);
-        let pods: Api<Pod> = Api::namespaced(self.home.client.clone(), &slot.plan.pod.namespace);
+        let pods: Api<Pod> = Api::namespaced(self.access.client.clone(), &slot.plan.pod.namespace);
         let own = Preconditions { uid: Some(slot.plan.uid.clone()), resource_version: None };
         let now = DeleteParams { preconditions: Some(own), ..DeleteParams::default().grace_period(0) };
         // Gone already if its deletion had no grace.
@@ -115,7 +115,7 @@ impl NetnsNode {
         self.forget_network();
         self.learn_network().await;
         self.boots.fetch_add(1, Ordering::Relaxed);
-        let nodes: Api<Node> = Api::all(self.home.client.clone());
+        let nodes: Api<Node> = Api::all(self.access.client.clone());
         let status = Patch::Merge(json!({ "status": self.machine_status() }));
         nodes.patch_status(&self.name, &PatchParams::default(), &status).await?;
         Ok(())

@@ -95,7 +95,7 @@ impl NetnsNode {
         if let Some(kept) = kept {
             return Ok(Arc::clone(&kept.credentials));
         }
-        let made = Credentials::new(&self.home, &plan.service_account, &plan.pod, directory, TOKEN_LIFE);
+        let made = Credentials::new(&self.access, &plan.service_account, &plan.pod, directory, TOKEN_LIFE);
         let made = made.await?;
         Ok(Arc::clone(&kept.insert(Kept::new(made)).credentials))
     }
@@ -118,7 +118,7 @@ impl NetnsNode {
         }
         let mut program = planned.program.clone();
         let under_test = std::mem::take(&mut program.env);
-        let mut env = environment(&planned.env, &self.home.client, plan, shared).await?;
+        let mut env = environment(&planned.env, &self.access.client, plan, shared).await?;
         // The system under test may play a defect, whatever its container says.
         for (name, value) in &self.options.binaries.sut_env {
             if under_test.get(name) == Some(value) {

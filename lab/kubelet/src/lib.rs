@@ -6,8 +6,8 @@
 //! |---|---|
 //! | [`tier`] | the cluster: API, nodes, directory |
 //! | [`traits`], [`asked`] | [`cluster`]'s traits, implemented |
-//! | [`plane`] | an embedded control plane, with or without embedded nodes |
-//! | [`home`], `feed`, `heartbeat` | the API server that nodes belong to, theirs or one that is there; what it tells them, and they it |
+//! | [`control_plane`] | an embedded control plane, with or without embedded nodes |
+//! | [`api_access`], `informer`, `heartbeat` | the API server that nodes belong to, theirs or one that they join; its changes; their leases |
 //! | [`controller`] | pods of a node are started and stopped there |
 //! | [`scheduler`], `scheduling`, [`fit`] | which node runs which pod |
 //! | [`controllers`] | DaemonSets, Deployments, ReplicaSets, StatefulSets, Jobs |
@@ -31,11 +31,13 @@
 
 pub mod account;
 pub mod agent;
+pub mod api_access;
 mod applied;
 mod asked;
 pub mod cni;
 pub mod containers;
 mod contention;
+pub mod control_plane;
 pub mod controller;
 pub mod controllers;
 pub mod disk;
@@ -44,13 +46,12 @@ pub mod env;
 pub mod errand;
 pub mod error;
 pub mod exec;
-mod feed;
 pub mod fit;
 pub mod furnish;
 pub mod hand;
 mod heartbeat;
-pub mod home;
 pub mod images;
+mod informer;
 pub mod leftovers;
 pub mod life;
 pub mod logs;
@@ -61,7 +62,6 @@ pub mod options;
 pub mod output;
 mod pace;
 pub mod pids;
-pub mod plane;
 pub mod pod;
 pub mod probe;
 pub mod probes;
@@ -87,10 +87,10 @@ pub mod workload;
 /// Name of the tier.
 pub const TIER: &str = "netns";
 
+pub use api_access::ApiAccess;
+pub use control_plane::ControlPlane;
 pub use error::Error;
-pub use home::Home;
 pub use images::Images;
 pub use options::{ClusterOptions, Deadlines};
-pub use plane::Plane;
 pub use pod::Binaries;
 pub use tier::NetnsCluster;

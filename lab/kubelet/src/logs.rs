@@ -52,7 +52,7 @@ impl Kubelets for NodeKubelets {
             let outputs = slot.shown().outputs;
             let output = outputs.into_iter().find(|(name, _)| *name == wanted.of.container);
             let Some((_, output)) = output else {
-                let own = node.home.own.as_ref();
+                let own = node.access.own.as_ref();
                 let pod =
                     own.and_then(|api| api.pod(&wanted.of.namespace, &wanted.of.pod)).unwrap_or_default();
                 return Err(waiting(&pod, &wanted.of));

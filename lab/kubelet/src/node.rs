@@ -21,11 +21,11 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
 use crate::agent::Agent;
+use crate::api_access::ApiAccess;
 use crate::cni::call::Caller;
 use crate::cni::chain::Chain;
 use crate::cni::multus::{self, Multus};
 use crate::error::Error;
-use crate::home::Home;
 use crate::leftovers::Leftovers;
 use crate::netns::{self, Namespace, NamespaceRole};
 use crate::network::Network;
@@ -61,7 +61,7 @@ pub struct NetnsNode {
     pub(crate) chain: Chain,
     pub(crate) agent: Agent,
     pub(crate) host: Host,
-    pub(crate) home: Home,
+    pub(crate) access: ApiAccess,
     pub(crate) number: u8,
     pub(crate) boots: AtomicU32,
     slots: Mutex<BTreeMap<PodName, Arc<Slot>>>,
@@ -94,7 +94,7 @@ impl NetnsNode {
         options: &ClusterOptions,
         name: &str,
         number: u8,
-        home: &Home,
+        access: &ApiAccess,
     ) -> Result<Self, Error> {
         let directory = options.directory.join(name);
         let below = |part: &str| directory.join(part);
@@ -135,7 +135,7 @@ impl NetnsNode {
             options: options.clone(),
             agent,
             host,
-            home: home.clone(),
+            access: access.clone(),
             number,
             boots: AtomicU32::new(1),
             slots: Mutex::default(),
@@ -280,7 +280,7 @@ impl NetnsNode {
             container.end_told = !container.runs();
         }
         let patch = status(plan, parts, self.options.back_off.is_some(), &self.addresses());
-        let pods: Api<Pod> = Api::namespaced(self.home.client.clone(), &plan.pod.namespace);
+        let pods: Api<Pod> = Api::namespaced(self.access.client.clone(), &plan.pod.namespace);
         // A pod that was deleted meanwhile has no status to report.
         let _ = pods.patch_status(&plan.pod.name, &PatchParams::default(), &Patch::Merge(patch)).await;
         let failed = match &parts.start {
@@ -298,7 +298,7 @@ impl NetnsNode {
     pub(crate) async fn report_last(&self, slot: &Slot, parts: &mut Parts) {
         let patch =
             status(&Plan { restart: Restart::Never, ..slot.plan.clone() }, parts, false, &self.addresses());
-        let pods: Api<Pod> = Api::namespaced(self.home.client.clone(), &slot.plan.pod.namespace);
+        let pods: Api<Pod> = Api::namespaced(self.access.client.clone(), &slot.plan.pod.namespace);
         let _ = pods.patch_status(&slot.plan.pod.name, &PatchParams::default(), &Patch::Merge(patch)).await;
     }
 
@@ -306,7 +306,7 @@ impl NetnsNode {
         let Ok(event) = serde_json::from_value::<Event>(warning(plan, &self.name, reason, message)) else {
             return;
         };
-        let events: Api<Event> = Api::namespaced(self.home.client.clone(), &plan.pod.namespace);
+        let events: Api<Event> = Api::namespaced(self.access.client.clone(), &plan.pod.namespace);
         // Nobody waits for an event.
         let _ = events.create(&PostParams::default(), &event).await;
     }

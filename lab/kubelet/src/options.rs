@@ -8,7 +8,7 @@ use std::time::Duration;
 use cluster::{AgentStandIn, Chaos, Installed, Kernel, RuntimeProfile};
 use serde_json::Value;
 
-use crate::home::Home;
+use crate::api_access::ApiAccess;
 use crate::images::Images;
 use crate::pod::Binaries;
 
@@ -102,7 +102,7 @@ pub struct ClusterOptions {
     /// Delays of the lab's own actors.
     pub chaos: Chaos,
     /// An API server that its nodes join; without one it has its own.
-    pub joined: Option<Home>,
+    pub joined: Option<ApiAccess>,
 }
 
 impl ClusterOptions {

@@ -207,7 +207,7 @@ impl Plan {
     }
 }
 
-/// Whether anything in it uses its account: of the pods under `default` nothing in the lab does.
+/// True for a pod whose containers need their account's token. Under `default` nothing in the lab asks the API server.
 fn has_token(spec: &PodSpec, volumes: &[Volume]) -> bool {
     let account = spec.service_account_name.as_deref();
     volumes.iter().any(|volume| volume.content == Content::Account)

@@ -34,7 +34,7 @@ impl NetnsNode {
     /// Looks at the runtime's status, and reports what is new.
     pub(crate) async fn look_at_network(&self) {
         if self.learn_network().await {
-            let nodes: Api<Node> = Api::all(self.home.client.clone());
+            let nodes: Api<Node> = Api::all(self.access.client.clone());
             let conditions = json!({ "status": { "conditions": [self.network().condition()] } });
             // Nothing is lost: the next change, or the next boot, reports it.
             let _ = nodes.patch_status(&self.name, &PatchParams::default(), &Patch::Merge(conditions)).await;

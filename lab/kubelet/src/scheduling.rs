@@ -3,23 +3,20 @@
 
 use std::collections::BTreeMap;
 
+use apiserver::ApiServer;
 use apiserver::store::Action;
-use apiserver::{ApiServer, Changes};
 use serde_json::Value;
 
 use crate::controllers::actions::list;
 use crate::controllers::owned::text;
+use crate::informer::Informer;
 use crate::scheduler;
 
 /// Follows the API's pods and nodes until aborted.
-pub(crate) async fn run(api: ApiServer, mut changes: Changes) {
+pub(crate) async fn run(api: ApiServer, mut informer: Informer) {
     let mut unscheduled = Unscheduled { client: api.client(), api, waiting: BTreeMap::new() };
     loop {
-        let Ok(change) = changes.next().await else {
-            // Only a scheduler that sleeps through the API's whole history comes here.
-            changes = unscheduled.api.subscribe();
-            continue;
-        };
+        let change = informer.next().await;
         let object = &*change.object;
         let ends = change.action == Action::Deleted || !object["metadata"]["deletionTimestamp"].is_null();
         match change.key.kind.name {

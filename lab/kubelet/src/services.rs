@@ -15,8 +15,8 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::feed::Feed;
 use crate::fit;
+use crate::informer::Informer;
 use crate::node::NetnsNode;
 use crate::options::{SERVICE, SERVICE_V6};
 use crate::wire::{self, Translation, Wire};
@@ -146,13 +146,13 @@ pub(crate) async fn run(
     client: kube::Client,
     nodes: Vec<Arc<NetnsNode>>,
     wire: Option<Arc<Wire>>,
-    mut feed: Feed,
+    mut informer: Informer,
 ) {
     let Some(wire) = wire else { return };
     let (mut known, mut done) = (Known::default(), Vec::new());
     let mut booted: Vec<_> = nodes.iter().map(|node| node.boots()).collect();
     loop {
-        let change = feed.next().await;
+        let change = informer.next().await;
         if !known.learn(&change) {
             continue;
         }

@@ -19,20 +19,20 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::account;
+use crate::api_access::ApiAccess;
 use crate::applied::apply;
 use crate::containers::Ending;
+use crate::control_plane::{ControlPlane, JOB_BACKOFF};
 use crate::controller;
 use crate::disk::Disk;
 use crate::error::Error;
-use crate::feed::Feed;
 use crate::heartbeat;
-use crate::home::Home;
+use crate::informer::Informer;
 use crate::leftovers::Leftovers;
 use crate::logs::NodeKubelets;
 use crate::netns::{self, Namespace};
 use crate::node::NetnsNode;
 use crate::options::ClusterOptions;
-use crate::plane::{JOB_BACKOFF, Plane};
 use crate::reach::NodeNetwork;
 use crate::services;
 use crate::slot::Shown;
@@ -48,9 +48,9 @@ const TOKEN_LIFE: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug)]
 pub struct NetnsCluster {
-    pub(crate) home: Home,
+    pub(crate) access: ApiAccess,
     /// Its own control plane, unless it has joined one.
-    pub(crate) plane: Option<Plane>,
+    pub(crate) plane: Option<ControlPlane>,
     /// Address at which nodes and pods reach the API server.
     pub(crate) front: Proxy,
     pub(crate) nodes: Vec<Arc<NetnsNode>>,
@@ -74,22 +74,22 @@ impl NetnsCluster {
     pub async fn start(options: ClusterOptions) -> Result<Self, Error> {
         fs::create_dir_all(&options.directory).map_err(Error::file("make", &options.directory))?;
         let mut plane = None;
-        let home = match &options.joined {
+        let access = match &options.joined {
             Some(there) => there.clone(),
-            None => Home::from(plane.insert(Plane::new(&[])?).api()),
+            None => ApiAccess::from(plane.insert(ControlPlane::new(&[])?).api()),
         };
-        let token = settle(&home.client, options.installed).await?;
-        let front = Proxy::new(home.upstream.clone()).perturbed(options.chaos.clone());
+        let token = bootstrap(&access.client, options.installed).await?;
+        let front = Proxy::new(access.upstream.clone()).perturbed(options.chaos.clone());
         let wire = wired(&options).await?;
         let made = (1..).zip(&options.nodes).map(|(number, name)| {
-            node(&options, name, number, (&home, &front, token.as_deref()), wire.as_ref())
+            node(&options, name, number, (&access, &front, token.as_deref()), wire.as_ref())
         });
         let made: Vec<_> = stream::iter(made).buffered(NODES_AT_ONCE).try_collect().await?;
         let (nodes, served): (Vec<_>, Vec<_>) = made.into_iter().unzip();
         let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
         let served = served.into_iter().flatten().collect();
         for node in &nodes {
-            apply(&home.client, object_of(node)).await?;
+            apply(&access.client, object_of(node)).await?;
         }
         let wire = wire.map(Arc::new);
         let mut controllers = Vec::new();
@@ -102,12 +102,13 @@ impl NetnsCluster {
             None => controllers.extend(
                 nodes
                     .iter()
-                    .map(|node| tokio::spawn(heartbeat::keep(home.client.clone(), node.name.clone()))),
+                    .map(|node| tokio::spawn(heartbeat::keep(access.client.clone(), node.name.clone()))),
             ),
         }
-        let (services, pods) = (Feed::of(&home)?, Feed::of(&home)?);
+        let services = Informer::of(&access, &["Node", "Pod", "Service"])?;
+        let pods = Informer::of(&access, &["Pod"])?;
         controllers.push(tokio::spawn(services::run(
-            home.client.clone(),
+            access.client.clone(),
             nodes.clone(),
             wire.clone(),
             services,
@@ -115,7 +116,7 @@ impl NetnsCluster {
         controllers.push(tokio::spawn(controller::run(nodes.clone(), pods)));
         controllers.extend(nodes.iter().map(|node| tokio::spawn(Arc::clone(node).follow_network())));
         Ok(Self {
-            home,
+            access,
             plane,
             front,
             nodes,
@@ -131,7 +132,7 @@ impl NetnsCluster {
     /// A client of its API, as the administrator.
     #[must_use]
     pub fn client(&self) -> &kube::Client {
-        &self.home.client
+        &self.access.client
     }
 
     /// Its own API server: for waits and looks that no [`cluster::Cluster`] has.
@@ -139,7 +140,7 @@ impl NetnsCluster {
     /// # Errors
     /// It has joined one that is there.
     pub fn api(&self) -> Result<&ApiServer, Error> {
-        self.home.own.as_ref().ok_or(Error::Foreign("reach into the API server"))
+        self.access.own.as_ref().ok_or(Error::Foreign("reach into the API server"))
     }
 
     /// A pod whose start has ended.
@@ -224,10 +225,10 @@ async fn node(
     options: &ClusterOptions,
     name: &str,
     number: u8,
-    (home, front, token): (&Home, &Proxy, Option<&str>),
+    (access, front, token): (&ApiAccess, &Proxy, Option<&str>),
     wire: Option<&Wire>,
 ) -> Result<(NetnsNode, Vec<ServerHandle>), Error> {
-    let node = NetnsNode::create(options, name, number, home).await?;
+    let node = NetnsNode::create(options, name, number, access).await?;
     if let Some(wire) = wire {
         wire.join(node.netns.path(), number).await?;
         services::translate(&node, wire, &[]).await?;
@@ -235,11 +236,11 @@ async fn node(
     let mut served = Vec::new();
     for address in addresses(options.installed, number) {
         let listener = netns::listen(node.netns.path(), address).await?;
-        let handle = front.serve(listener, Some(Arc::clone(&home.tls)));
+        let handle = front.serve(listener, Some(Arc::clone(&access.tls)));
         served.push(handle.map_err(|error| Error::Missing(format!("API listener: {error}")))?);
     }
     if let Some(token) = token {
-        let kubeconfig = apiserver::kubeconfig(&home.ca, &format!("https://{API}"), token);
+        let kubeconfig = apiserver::kubeconfig(&access.ca, &format!("https://{API}"), token);
         secret(&node.paths.run_dir.join(KUBECONFIG), &kubeconfig)?;
     }
     lay_network(&node).await?;
@@ -291,7 +292,7 @@ async fn wired(options: &ClusterOptions) -> Result<Option<Wire>, Error> {
 }
 
 /// The namespace of the mesh's system; and where no chart brings them, the plugin's account and its rights. Returns its token.
-async fn settle(client: &kube::Client, installed: Installed) -> Result<Option<String>, Error> {
+async fn bootstrap(client: &kube::Client, installed: Installed) -> Result<Option<String>, Error> {
     let named = |name: &str| json!({ "name": name });
     apply(client, json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": named(SYSTEM_NAMESPACE) }))
         .await?;

@@ -33,7 +33,7 @@ impl Cluster for NetnsCluster {
     async fn apply(&self, object: Value) -> Result<Value, LabError> {
         let applied = apply(self.client(), object).await?;
         if applied["kind"] == "Namespace" && self.plane.is_none() {
-            self.furnished(applied["metadata"]["name"].as_str().unwrap_or_default()).await?;
+            self.until_default_account(applied["metadata"]["name"].as_str().unwrap_or_default()).await?;
         }
         Ok(applied)
     }
@@ -67,7 +67,7 @@ impl Cluster for NetnsCluster {
     }
 
     async fn news(&self) -> Result<Box<dyn News>, LabError> {
-        Ok(Box::new(Heard { objects: (self.home.news)(), requests: self.front.traffic() }))
+        Ok(Box::new(Heard { objects: (self.access.news)(), requests: self.front.traffic() }))
     }
 
     fn server(&self) -> Result<&dyn Server, LabError> {
@@ -212,8 +212,8 @@ fn null((): ()) -> Value {
 }
 
 impl NetnsCluster {
-    /// Waits until a namespace has what controllers make in it.
-    async fn furnished(&self, namespace: &str) -> Result<(), Error> {
+    /// Waits for the account `default` of a new namespace, which a controller makes.
+    async fn until_default_account(&self, namespace: &str) -> Result<(), Error> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client().clone(), namespace);
         let wanted = WatchParams::default().fields("metadata.name=default");
         let made = async {

@@ -129,7 +129,7 @@ impl Control {
     ///
     /// # Errors
     /// Its port is taken.
-    pub fn join(api: ApiServer) -> Result<Self, Error> {
+    pub(crate) fn join(api: ApiServer) -> Result<Self, Error> {
         let listener = TcpListener::bind((IpAddr::from(ADDRESS), PORT));
         let listener = listener.map_err(|source| Error::System("listen for the API", source))?;
         let served = api.serve_tls(listener);
@@ -137,7 +137,7 @@ impl Control {
         Ok(Self { authority: Authority::new()?, client: api.client(), server: Server::Embedded(api, served) })
     }
 
-    /// Media type of what nodes send: an embedded API server reads JSON.
+    /// `contentType` of kubelets: an embedded API server reads JSON.
     pub(crate) fn media_type(&self) -> &'static str {
         match &self.server {
             Server::Real(_) => "application/vnd.kubernetes.protobuf",

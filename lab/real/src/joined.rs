@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An embedded API server with real nodes: what these need of it that embedded ones do not.
+//! An embedded API server that real nodes join.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,16 +33,16 @@ pub(crate) fn join(api: &ApiServer, nodes: u8) -> Result<Control, Error> {
     for object in objects() {
         api.upsert(object).map_err(refused)?;
     }
-    api.set_network(Arc::new(Here));
+    api.set_network(Arc::new(LabNetwork));
     let control = Control::join(api.clone())?;
     api.set_kubelets(Arc::new(NodeKubelets::new(&control, (1..=nodes).map(Number))?));
     Ok(control)
 }
 
 /// The network of the lab, from which all nodes and pods are reached.
-struct Here;
+struct LabNetwork;
 
-impl Network for Here {
+impl Network for LabNetwork {
     fn connect(&self, to: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>> {
         Box::pin(TcpStream::connect(to))
     }

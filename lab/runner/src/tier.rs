@@ -32,7 +32,7 @@ use crate::binaries::MUTANT;
 use crate::names;
 use crate::plan::Plan;
 use crate::product::Deployment;
-use crate::tier::started::ControlPlane;
+use crate::tier::started::RealControlPlane;
 
 /// Name of the tier of embedded parts.
 pub const NETNS: &str = kubelet::TIER;
@@ -188,7 +188,7 @@ pub struct Tier(Parts);
 /// Combination of parts that a cluster is made of.
 enum Parts {
     /// The lab's own kubelet and network, with its API server or a real control plane.
-    Embedded(Box<NetnsCluster>, Option<Box<ControlPlane>>),
+    Embedded(Box<NetnsCluster>, Option<Box<RealControlPlane>>),
     /// Somebody's.
     Remote(Box<RemoteCluster>),
 }
@@ -348,9 +348,9 @@ impl Tier {
         };
         let mut control = None;
         if let Some(real) = &plan.real {
-            let started = ControlPlane::start(real, &plan.workload, &names::directory(id)).await;
+            let started = RealControlPlane::start(real, &plan.workload, &names::directory(id)).await;
             let started = control.insert(Box::new(started.map_err(failed)?));
-            options.joined = Some(started.home().await.map_err(failed)?);
+            options.joined = Some(started.access().await.map_err(failed)?);
         }
         let cluster = NetnsCluster::start(options).await?;
         let metadata = json!({ "name": MESH_NAMESPACE });

@@ -33,7 +33,7 @@ fn pods() -> Collection {
 }
 
 fn store(window: usize) -> Store {
-    let mut store = Store::new(window, Ids::new(1), |_, _, _| Ok(()), None);
+    let mut store = Store::new(window, Ids::new(1), |_, _, _| Ok(()), String::new());
     let into = Collection { kind: Kind::find("", "v1", "namespaces").unwrap(), namespace: None };
     store.create(&into, json!({"metadata": {"name": "shop"}}), Timestamp::UNIX_EPOCH).unwrap();
     store

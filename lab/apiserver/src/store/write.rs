@@ -108,7 +108,7 @@ impl Store {
         let Write { key, old, object } = write;
         let Some(old) = old else {
             let created = self.commit(key, Action::Added, object);
-            self.furnish(&created);
+            self.populate_namespace(&created);
             return created;
         };
         if object == *old {
@@ -125,18 +125,20 @@ impl Store {
         updated
     }
 
-    /// Gives a namespace what controllers make in it at once: the account `default`, and the ConfigMap with the authority's certificate, by which
-    /// pods know the API server (`kube-root-ca.crt`).
-    fn furnish(&mut self, namespace: &Value) {
-        let (Some(ca), "Namespace") = (self.root_ca.clone(), namespace["kind"].as_str().unwrap_or_default())
-        else {
+    /// Adds the account `default` and the ConfigMap `kube-root-ca.crt` to a new namespace, as the controllers of service accounts and of the root CA do
+    /// a moment later.
+    fn populate_namespace(&mut self, namespace: &Value) {
+        if namespace["kind"] != "Namespace" {
             return;
-        };
+        }
         let text = |field: &str| namespace["metadata"][field].as_str().unwrap_or_default();
         let Ok(born) = text("creationTimestamp").parse() else { return };
         let own = [
             ("serviceaccounts", json!({ "metadata": { "name": "default" } })),
-            ("configmaps", json!({ "metadata": { "name": accounts::ROOT_CA }, "data": { "ca.crt": ca } })),
+            (
+                "configmaps",
+                json!({ "metadata": { "name": accounts::ROOT_CA }, "data": { "ca.crt": self.root_ca } }),
+            ),
         ];
         for (plural, object) in own {
             let Some(kind) = Kind::find("", "v1", plural) else { continue };

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use cluster::{Chaos, Configuration, LabError, Machines};
-use kubelet::{Home, Plane};
+use kubelet::{ApiAccess, ControlPlane};
 use nix::unistd::geteuid;
 use real::control::ADDRESS;
 use real::image::Image;
@@ -115,7 +115,7 @@ pub struct Started {
     cluster: Arc<Cluster>,
     /// Its control plane, if it has none of its own.
     #[expect(dead_code, reason = "held for its drop")]
-    plane: Option<Plane>,
+    plane: Option<ControlPlane>,
     /// An administrator's, in the sandbox.
     pub kubeconfig: PathBuf,
 }
@@ -190,21 +190,21 @@ impl Started {
 }
 
 /// An embedded control plane, which answers where a real one does.
-fn embedded() -> anyhow::Result<Plane> {
-    let mut plane = Plane::new(&[&IpAddr::from(ADDRESS).to_string()])?;
+fn embedded() -> anyhow::Result<ControlPlane> {
+    let mut plane = ControlPlane::new(&[&IpAddr::from(ADDRESS).to_string()])?;
     // A real controller's backoff.
     plane.follow(Duration::from_secs(10), &Chaos::default());
     Ok(plane)
 }
 
 /// A real control plane for embedded nodes.
-pub struct ControlPlane {
+pub struct RealControlPlane {
     cluster: Cluster,
     feed: Arc<Feed>,
     directory: PathBuf,
 }
 
-impl ControlPlane {
+impl RealControlPlane {
     /// Starts it; its files are in a directory of the scenario's own.
     ///
     /// # Errors
@@ -231,9 +231,9 @@ impl ControlPlane {
     ///
     /// # Errors
     /// No certificate can be made.
-    pub async fn home(&self) -> anyhow::Result<Home> {
+    pub async fn access(&self) -> anyhow::Result<ApiAccess> {
         let feed = Arc::clone(&self.feed);
-        Ok(Home {
+        Ok(ApiAccess {
             client: self.cluster.client().clone(),
             upstream: self.cluster.upstream().await?,
             tls: self.cluster.tls()?,

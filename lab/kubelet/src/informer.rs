@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes of pods, services and nodes, from whichever API server nodes belong to.
+//! Informer: list and watch of pods, services and nodes, from whichever API server nodes belong to.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -17,18 +17,15 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::api_access::ApiAccess;
 use crate::controllers::actions::api_of;
 use crate::error::Error;
-use crate::home::Home;
-
-/// Kinds that nodes follow.
-const KINDS: [&str; 3] = ["Node", "Pod", "Service"];
 
 /// Interval of new lists after one that failed, or a watch that has ended.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Changes from now on, in order.
-pub(crate) enum Feed {
+pub(crate) enum Informer {
     /// Of the lab's own server, which tells of every kind.
     Own(ApiServer, Changes),
     /// Of one that is there; the objects that it has come first. Watches end with this value.
@@ -38,19 +35,21 @@ pub(crate) enum Feed {
     ),
 }
 
-impl Feed {
+impl Informer {
+    /// Changes of these kinds, by their names in the core group; the lab's own server tells of all.
+    ///
     /// # Errors
     /// A kind is unknown.
-    pub(crate) fn of(home: &Home) -> Result<Self, Error> {
-        if let Some(api) = &home.own {
+    pub(crate) fn of(access: &ApiAccess, kinds: &[&str]) -> Result<Self, Error> {
+        if let Some(api) = &access.own {
             return Ok(Self::Own(api.clone(), api.subscribe()));
         }
         let (told, changes) = mpsc::unbounded_channel();
         let mut watches = JoinSet::new();
-        for name in KINDS {
+        for name in kinds {
             let kind = Kind::find("", "v1", &format!("{}s", name.to_lowercase()));
             let kind = kind.ok_or_else(|| Error::Missing(format!("kind {name}")))?;
-            watches.spawn(follow(api_of(&home.client, name, "")?, kind, told.clone()));
+            watches.spawn(follow(api_of(&access.client, name, "")?, kind, told.clone()));
         }
         Ok(Self::There(changes, watches))
     }
@@ -84,30 +83,20 @@ async fn follow(api: Api<DynamicObject>, kind: &'static Kind, to: mpsc::Unbounde
     loop {
         due.tick().await;
         // Whoever fails is asked again.
-        let _failed = follow_once(&api, kind, &mut known, &to).await;
+        let _failed = list_and_watch(&api, kind, &mut known, &to).await;
         if to.is_closed() {
             return;
         }
     }
 }
 
-async fn follow_once(
+async fn list_and_watch(
     api: &Api<DynamicObject>,
     kind: &'static Kind,
     known: &mut Known,
     to: &mpsc::UnboundedSender<Arc<Change>>,
 ) -> Result<(), Error> {
-    let list = api.list(&ListParams::default()).await?;
-    let mut gone = std::mem::take(known);
-    for object in list.items {
-        let object = whole(kind, object)?;
-        gone.remove(&name_of(&object));
-        tell(kind, Action::Modified, object, known, to);
-    }
-    for object in gone.into_values() {
-        tell(kind, Action::Deleted, object, known, to);
-    }
-    let version = list.metadata.resource_version.unwrap_or_default();
+    let version = relist(api, kind, known, to).await?;
     let events = api.watch(&WatchParams::default(), &version).await?;
     let mut events = pin!(events);
     while let Some(event) = events.try_next().await? {
@@ -121,6 +110,26 @@ async fn follow_once(
         }
     }
     Ok(())
+}
+
+/// Tells of what there is, and of what has gone since the last time; returns the list's resource version.
+async fn relist(
+    api: &Api<DynamicObject>,
+    kind: &'static Kind,
+    known: &mut Known,
+    to: &mpsc::UnboundedSender<Arc<Change>>,
+) -> Result<String, Error> {
+    let list = api.list(&ListParams::default()).await?;
+    let mut gone = std::mem::take(known);
+    for object in list.items {
+        let object = whole(kind, object)?;
+        gone.remove(&name_of(&object));
+        tell(kind, Action::Modified, object, known, to);
+    }
+    for object in gone.into_values() {
+        tell(kind, Action::Deleted, object, known, to);
+    }
+    Ok(list.metadata.resource_version.unwrap_or_default())
 }
 
 /// An object with its kind, which items of lists lack.
@@ -170,8 +179,8 @@ mod tests {
         json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
     }
 
-    async fn next(feed: &mut Feed) -> (&'static str, Action, String) {
-        let change = tokio::time::timeout(SOON, feed.next()).await.unwrap();
+    async fn next(feed: &mut Informer) -> (&'static str, Action, String) {
+        let change = tokio::time::timeout(SOON, informer.next()).await.unwrap();
         assert_eq!(change.object["kind"], change.key.kind.name);
         (change.key.kind.name, change.action, change.key.name.clone())
     }
@@ -181,13 +190,14 @@ mod tests {
         let server = ApiServer::new(ServerOptions::default()).unwrap();
         server.create_namespace("shop", &BTreeMap::new()).unwrap();
         server.upsert(pod("cart")).unwrap();
-        let mut feed = Feed::of(&Home { own: None, ..Home::from(&server) }).unwrap();
-        assert_eq!(next(&mut feed).await, ("Pod", Action::Modified, "cart".to_owned()));
+        let mut informer =
+            Informer::of(&ApiAccess { own: None, ..ApiAccess::from(&server) }, &["Pod"]).unwrap();
+        assert_eq!(next(&mut informer).await, ("Pod", Action::Modified, "cart".to_owned()));
         server.upsert(pod("till")).unwrap();
-        assert_eq!(next(&mut feed).await, ("Pod", Action::Modified, "till".to_owned()));
+        assert_eq!(next(&mut informer).await, ("Pod", Action::Modified, "till".to_owned()));
         let pods = api_of(&server.client(), "Pod", "shop").unwrap();
         pods.delete("till", &kube::api::DeleteParams::default().grace_period(0)).await.unwrap();
-        assert_eq!(next(&mut feed).await, ("Pod", Action::Deleted, "till".to_owned()));
+        assert_eq!(next(&mut informer).await, ("Pod", Action::Deleted, "till".to_owned()));
     }
 
     #[tokio::test]
@@ -199,9 +209,7 @@ mod tests {
         let mut known = Known::new();
         tell(kind, Action::Modified, Arc::new(pod("cart")), &mut known, &to);
         let api = api_of(&server.client(), "Pod", "").unwrap();
-        // The watch after the list goes on.
-        let _goes_on =
-            tokio::time::timeout(Duration::from_millis(100), follow_once(&api, kind, &mut known, &to)).await;
+        relist(&api, kind, &mut known, &to).await.unwrap();
         let seen: Vec<_> = [told.try_recv(), told.try_recv()].map(|one| one.unwrap().action).into();
         assert_eq!(seen, [Action::Modified, Action::Deleted]);
         assert!(told.try_recv().is_err());

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::controllers;
 use crate::error::Error;
+use crate::informer::Informer;
 use crate::options::{SERVICE, SERVICE_V6};
 use crate::scheduling;
 
@@ -18,18 +19,18 @@ use crate::scheduling;
 pub const JOB_BACKOFF: Duration = Duration::from_millis(250);
 
 /// A control plane; it ends with this value.
-pub struct Plane {
+pub struct ControlPlane {
     api: ApiServer,
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl fmt::Debug for Plane {
+impl fmt::Debug for ControlPlane {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_tuple("Plane").field(&self.api).finish()
+        out.debug_tuple("ControlPlane").field(&self.api).finish()
     }
 }
 
-impl Plane {
+impl ControlPlane {
     /// An API server with the first namespaces, reached under these names as well. Nobody follows its objects yet.
     ///
     /// # Errors
@@ -53,10 +54,11 @@ impl Plane {
     /// Starts controllers and scheduler.
     pub fn follow(&mut self, job_backoff: Duration, chaos: &Chaos) {
         let (api, changes) = (self.api.clone(), self.api.subscribe());
+        let informer = Informer::Own(self.api.clone(), changes.clone());
         self.tasks.extend([
             tokio::spawn(async move { api.follow_deletions().await }),
-            tokio::spawn(controllers::run(self.api.clone(), changes.clone(), job_backoff, chaos.clone())),
-            tokio::spawn(scheduling::run(self.api.clone(), changes)),
+            tokio::spawn(controllers::run(self.api.clone(), changes, job_backoff, chaos.clone())),
+            tokio::spawn(scheduling::run(self.api.clone(), informer)),
         ]);
     }
 
@@ -69,7 +71,7 @@ impl Plane {
     }
 }
 
-impl Drop for Plane {
+impl Drop for ControlPlane {
     fn drop(&mut self) {
         for task in &self.tasks {
             task.abort();

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 /// An API server with its controllers and scheduler. Who has it may do everything there.
 #[derive(Clone)]
-pub struct Home {
+pub struct ApiAccess {
     pub client: Client,
     /// The same, for the front before it.
     pub upstream: Upstream,
@@ -28,13 +28,13 @@ pub struct Home {
     pub own: Option<ApiServer>,
 }
 
-impl fmt::Debug for Home {
+impl fmt::Debug for ApiAccess {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Home").field("own", &self.own).finish_non_exhaustive()
+        out.debug_struct("ApiAccess").field("own", &self.own).finish_non_exhaustive()
     }
 }
 
-impl From<&ApiServer> for Home {
+impl From<&ApiServer> for ApiAccess {
     fn from(own: &ApiServer) -> Self {
         let server = own.clone();
         Self {
