@@ -179,7 +179,7 @@ mod tests {
         json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
     }
 
-    async fn next(feed: &mut Informer) -> (&'static str, Action, String) {
+    async fn next(informer: &mut Informer) -> (&'static str, Action, String) {
         let change = tokio::time::timeout(SOON, informer.next()).await.unwrap();
         assert_eq!(change.object["kind"], change.key.kind.name);
         (change.key.kind.name, change.action, change.key.name.clone())
