@@ -9,11 +9,13 @@ Feature: Who leaves takes nothing away that is still needed (istio-59846, istio-
   @mutant:binary-not-kept @mutant:binary-removed-first
   Scenario: A pod that the plugin set up outlives the agent
     Given the node agent is ready
+    And exposure of pod "cart" is measured
     When "cart" starts
     Then it runs
     When the DaemonSet is deleted, its rights first
     Then the conflist "10-lab.conflist" is as it was
     And the plugin's binary is on the node
+    And exposure of pod "cart" was 0
 
   @mutant:binary-always-kept
   Scenario: Without any pod nothing stays

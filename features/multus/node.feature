@@ -9,10 +9,12 @@ Feature: Multus on the node, thin and thick (field S16)
     And the node agent's setting "CNI_CONF_NAME" is "10-lab.conflist"
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
+    And exposure of pod "cart" is measured
     When the node agent is deployed
     Then the node agent becomes ready within 10 s
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
     And TCP from "cart" to "outside" port 8080 passes 15001
+    And exposure of pod "cart" was 0
 
     Examples:
       | kind  |
@@ -40,11 +42,13 @@ Feature: Multus on the node, thin and thick (field S16)
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
     And its networks are default/istio-cni
+    And exposure of pod "cart" is measured
     And it runs
     Then TCP from "cart" to "outside" port 8080 passes 15001
     When the DaemonSet is deleted
     Then "/etc/cni/multus/net.d/istio-cni.conf" of the node is not there
     And the plugin's binary is on the node
+    And exposure of pod "cart" was 0
     When it is deleted
     Then its last sandbox was taken down
     And the plugin's last DEL succeeded

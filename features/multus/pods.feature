@@ -14,10 +14,12 @@ Feature: Pods name our network to Multus (field S16)
     Given Multus <kind> is installed, and sees "/etc/cni/multus/net.d"
     And the node agent is ready
     And its networks are <networks>
+    And exposure of pod "cart" is measured, inbound as well
     When "cart" starts
     Then it runs
     And TCP from "cart" to "outside" port 8080 passes 15001
     And TCP from "outside" to "cart" port 8080 passes 15006
+    And exposure of pod "cart" was 0
 
     Examples:
       | kind  | networks                                        |

@@ -8,10 +8,12 @@ Feature: Our entry is chained to the networks that clusters have (field 4; S8 an
     Given the node's network is that of "<network>"
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
+    And exposure of pod "cart" is measured
     When the node agent is deployed
     Then the node agent becomes ready within 20 s
     And the conflist "<file>" lists "<plugins>, istio-cni"
     And TCP from "cart" to "outside" port 8080 passes 15001
+    And exposure of pod "cart" was 0
     When it is deleted
     And the DaemonSet is deleted
     Then the conflist "<file>" is as it was

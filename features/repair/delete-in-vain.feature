@@ -10,6 +10,7 @@ Feature: Pods that are made again after a deletion, and fail again, are deleted 
     And the node agent's setting "REPAIR_DELETE_PODS" is "true"
     And pod "cart" of the mesh
     And its validation fails whatever its rules are
+    And exposure of pod "cart" is measured
     And it is of the ReplicaSet "cart"
     And the node agent is ready
     When its ReplicaSet makes it
@@ -20,3 +21,4 @@ Feature: Pods that are made again after a deletion, and fail again, are deleted 
     Then it goes
     When its ReplicaSet makes it again
     Then the node agent tells of it: DeletionDelayed, "3 times pods of its controller were deleted on this node"
+    And nothing of pod "cart" has run, and nothing got past

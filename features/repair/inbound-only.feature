@@ -8,8 +8,10 @@ Feature: A pod that redirects inbound traffic only is proven repaired as well
     And pod "cart" of the mesh
     And its annotation "traffic.sidecar.istio.io/includeOutboundIPRanges" is ""
     And an init container checks its rules
+    And exposure of pod "cart" is measured, inbound alone
     And it came up unredirected
     When the node agent is deployed
     Then the node agent tells of it: RepairedBrokenPod
     And the node agent tells of it no RepairUnproven
     And the node agent counts 1 of `istio_cni_repair_pods_repaired_total{type="repair",result="success"}`
+    And exposure of pod "cart" was 0

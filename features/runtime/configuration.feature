@@ -11,10 +11,12 @@ Feature: A runtime uses the configuration that it has read (field 22)
   Scenario Outline: <runtime> hears of the agent's entry
     Given the node's runtime is "<runtime>"
     And the node agent is ready
+    And exposure of pod "cart" is measured
     Then the runtime has loaded "lab-net, istio-cni" within 1000 ms
     When "cart" starts
     Then it runs
     And TCP from "cart" to "outside" port 8080 passes 15001
+    And exposure of pod "cart" was 0
 
     Examples:
       | runtime        |
@@ -25,12 +27,14 @@ Feature: A runtime uses the configuration that it has read (field 22)
   Scenario Outline: <runtime> comes back to the agent's entry when the primary CNI has written its list again
     Given the node's runtime is "<runtime>"
     And the node agent is ready
+    And exposure of pod "cart" is measured
     When somebody restores "10-lab.conflist"
     Then the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 1000 ms
     And the runtime has loaded "lab-net, istio-cni" within 1000 ms
     When "cart" starts
     Then it runs
     And TCP from "cart" to "outside" port 8080 passes 15001
+    And exposure of pod "cart" was 0
 
     Examples:
       | runtime     |
@@ -43,6 +47,7 @@ Feature: A runtime uses the configuration that it has read (field 22)
 
     Given the node's runtime is "containerd-2"
     And the node agent is ready
+    And exposure of pod "cart" is measured
     And its log may have the error "what took its place cannot be seen from here"
     When the CNI directory is deleted and made again
     Then the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 20000 ms
@@ -50,3 +55,4 @@ Feature: A runtime uses the configuration that it has read (field 22)
     When "cart" starts
     Then it runs
     And TCP from "cart" to "outside" port 8080 passes 15001
+    And exposure of pod "cart" was 0

@@ -26,9 +26,11 @@ Feature: A pod is taken down with the configuration that its runtime sees fit
     Given the node's runtime is "cri-o"
     And pod "cart" of the mesh
     And the node agent is ready
+    And exposure of pod "cart" is measured
     And it runs
     When the DaemonSet is deleted
     Then the conflist "10-lab.conflist" is as it was
+    And exposure of pod "cart" was 0
     When somebody deletes it
     Then it is gone within 10 s
     And the plugin's last DEL succeeded

@@ -8,6 +8,7 @@ Feature: The agent's socket answers questions of every version in one that the a
     Given the node agent is ready
     And the node agent follows the node's pods
     And pod "cart" of the mesh
+    And exposure of pod "cart" is measured
     And it runs
 
   @mutant:same-version-only
@@ -18,6 +19,7 @@ Feature: The agent's socket answers questions of every version in one that the a
       """
     Then it answers "'version':<answer>,"
     And it answers "'response':'found'"
+    And exposure of pod "cart" was 0
 
     Examples:
       | version | answer |
@@ -31,3 +33,4 @@ Feature: The agent's socket answers questions of every version in one that the a
       {"version": 7, "kind": "weather", "namespace": "shop"}
       """
     Then it answers "'response':'unsupported'"
+    And exposure of pod "cart" was 0

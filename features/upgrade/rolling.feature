@@ -21,9 +21,12 @@ Feature: An upgrade of the agent takes no redirection away (field S11)
 
   @mutant:wanted-uninstalls @mutant:no-outbound-capture
   Scenario: Pods that start meanwhile are redirected, or wait until they are
-    When the DaemonSet rolls while pods of the mesh start
+    Given pod "cart" of the mesh
+    And exposure of pod "cart" is measured
+    When the DaemonSet rolls while pods like it start
     Then each of them is redirected, at once or after a refusal with code 11
     And what is installed was not touched
+    And exposure of pod "cart" was 0
 
   @mutant:wanted-uninstalls
   Scenario: A drain evicts the agent's pod, and its DaemonSet is still there

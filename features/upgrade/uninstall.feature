@@ -37,7 +37,8 @@ Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846;
 
   @mutant:binary-not-kept
   Scenario: Nothing gets stuck of pods that start and end meanwhile
-    When the DaemonSet is deleted while pods of the mesh start and end
+    Given pod "cart" of the mesh
+    When the DaemonSet is deleted while pods like it start and end
     Then each of them runs in the end, and can be deleted
     And the conflist "10-lab.conflist" is as it was
     When install-cni --purge is run on the node

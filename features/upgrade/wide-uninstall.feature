@@ -34,3 +34,16 @@ Feature: An uninstall reaches every node of a large cluster (istio-59846; field 
     Examples:
       | order                  |
       | by its DaemonSet alone |
+
+  @mutant:no-outbound-capture
+  Scenario: Pods that run meanwhile keep their rules
+    Given 50 nodes
+    And the node agent is ready
+    And pod "cart" of the mesh
+    And exposure of pod "cart" is measured every 50 ms
+    And a Deployment keeps 12 pods like it
+    And 12 of them run
+    And the node agent follows the node's pods
+    When nobody uses the node agent's token for 10 s
+    And the installation is deleted as Helm does it
+    Then exposure of pod "cart" was 0

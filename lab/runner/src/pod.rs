@@ -262,13 +262,14 @@ impl Pod {
         if !self.networks.is_empty() {
             annotations.insert(NETWORKS.to_owned(), self.networks.join(","));
         }
-        let mut init: Vec<Value> = self.sender.iter().map(Sender::container).collect();
-        init.extend(self.init.iter().map(|name| ending(name)));
+        let mut init = Vec::new();
         if self.fails_validation {
             let mut validation = ending(self.validation());
             validation["args"] = json!(["126"]);
             init.push(validation);
         }
+        init.extend(self.sender.iter().map(Sender::container));
+        init.extend(self.init.iter().map(|name| ending(name)));
         let mut containers = vec![app(&self.ports)];
         if let Some(proxy) = &self.proxy {
             if proxy.native { init.push(proxy.container()) } else { containers.push(proxy.container()) }

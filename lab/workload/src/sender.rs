@@ -25,7 +25,7 @@ const ANSWER: Duration = Duration::from_millis(1500);
 #[derive(Debug, Clone, Args)]
 pub struct SenderOptions {
     /// Where to, as `10.0.0.1:9`; several in turn.
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present = "caller")]
     to: Vec<SocketAddr>,
     /// Resolver that gets questions over UDP, as `10.0.0.1:53`.
     #[arg(long)]

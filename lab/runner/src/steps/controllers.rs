@@ -121,7 +121,8 @@ async fn unredirected(world: &mut LabWorld, count: usize) -> Step {
     seen.iter().try_for_each(|pod| mean(world, pod))
 }
 
-/// Other pods, which all run: each has proven that it is redirected, if it has an init container for it.
+/// As many pods of the template, and others than before, all run: each has proven that it is redirected, if it has an init container for it.
+#[given(regex = r"^(\d+) of them run$")]
 #[then(regex = r"^(\d+) others? (?:run|runs) in (?:its|their) place$")]
 async fn replaced(world: &mut LabWorld, count: usize) -> Step {
     let seen = eventually(world, SOON, async |world| {

@@ -68,10 +68,13 @@ impl Measure {
 }
 
 /// From the first instruction of its first own container on, every 5 ms unless the step says so; of all pods that are made of it. Questions to
-/// resolvers count where the pod wants them captured, connections to the pod where the step says so.
-#[given(regex = r#"^exposure of pod "([^"]+)" is measured(?: every (\d+) ms)?(, inbound as well)?$"#)]
+/// resolvers count where the pod wants them captured, connections to the pod where the step says so, and nothing else if they are alone.
+#[given(
+    regex = r#"^exposure of pod "([^"]+)" is measured(?: every (\d+) ms)?(?:, inbound (as well|alone))?$"#
+)]
 async fn measured(world: &mut LabWorld, name: String, every: String, inbound: String) -> Step {
     let (name, every) = (name.as_str(), every.parse().map_or(EVERY, Duration::from_millis));
+    let is_outbound = inbound != "alone";
     let mut witness = Pod::plain(WITNESS.0, WITNESS.1);
     witness.ports.clear();
     witness.is_caller = !inbound.is_empty();
@@ -85,7 +88,7 @@ async fn measured(world: &mut LabWorld, name: String, every: String, inbound: St
     let capture = workload.hand().await?.capture_ports(network, TOLD, COUNTED).await?;
     let witnesses = workload.addresses();
     let pod = world.pod(name)?;
-    let to = whole(pod, Attempt::Connection, &witnesses)?;
+    let to = if is_outbound { whole(pod, Attempt::Connection, &witnesses)? } else { Vec::new() };
     let to = to.into_iter().map(|to| SocketAddr::new(to, NOBODY)).collect();
     let ask = concerned(pod, Attempt::Question, &witnesses)?;
     let ask = ask.into_iter().map(|to| SocketAddr::new(to, DNS)).collect();

@@ -186,6 +186,14 @@ impl LabWorld {
         self.pod(&name)
     }
 
+    /// One more pod like the one that is meant, numbered.
+    pub fn like_it(&mut self, number: usize) -> Result<Pod, Stop> {
+        let mut pod = self.it()?.clone();
+        pod.name = format!("{}-{number}", pod.name);
+        self.pods.insert(pod.name.clone(), pod.clone());
+        Ok(pod)
+    }
+
     pub fn pod(&mut self, name: &str) -> Result<&mut Pod, Stop> {
         self.pods.get_mut(name).ok_or_else(|| Stop::harness(format!("no step has introduced pod {name:?}")))
     }

@@ -114,7 +114,7 @@ async fn another_within(world: &mut LabWorld, seconds: u64) -> Step {
 }
 
 /// Rolls out another template; pods start one after the other meanwhile.
-#[when("the DaemonSet rolls while pods of the mesh start")]
+#[when("the DaemonSet rolls while pods like it start")]
 async fn roll(world: &mut LabWorld) -> Step {
     remember(world).await?;
     template(world).await?;
@@ -122,8 +122,7 @@ async fn roll(world: &mut LabWorld) -> Step {
         if number >= STARTS.start && another(world).await.is_ok() {
             return Ok(());
         }
-        let name = format!("during-{number}");
-        world.pods.insert(name.clone(), Pod::meshed(&name, MESH_NAMESPACE));
+        let name = world.like_it(number)?.name;
         let start = world.start(&name).await?;
         world.agent.remembered.started.push((name, start));
     }
@@ -150,19 +149,18 @@ async fn all_redirected(world: &mut LabWorld) -> Step {
 }
 
 /// The first of them runs by then. The others start one after the other meanwhile, and every other one is deleted as soon as it has.
-#[when("the DaemonSet is deleted while pods of the mesh start and end")]
+#[when("the DaemonSet is deleted while pods like it start and end")]
 async fn deleted_meanwhile(world: &mut LabWorld) -> Step {
     for number in 0..STARTS.end {
         if number >= STARTS.start && agents(world).await?.is_empty() {
             break;
         }
-        let name = format!("during-{number}");
-        world.pods.insert(name.clone(), Pod::meshed(&name, MESH_NAMESPACE));
+        let Pod { name, namespace, .. } = world.like_it(number)?;
         let start = world.start(&name).await?;
         match number {
             0 => drop(sets(world)?.delete(DAEMONSET, &DeleteParams::default()).await.map_err(Stop::harness)?),
             _ if number % 2 == 1 => {
-                let pods: Api<PodObject> = Api::namespaced(world.cluster().await?.client(), MESH_NAMESPACE);
+                let pods: Api<PodObject> = Api::namespaced(world.cluster().await?.client(), &namespace);
                 pods.delete(&name, &DeleteParams::default()).await.map_err(Stop::harness)?;
             }
             _ => {}

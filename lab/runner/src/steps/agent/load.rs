@@ -11,12 +11,10 @@ use serde_json::Value;
 
 use super::agent;
 use super::objects::CONTAINER;
-use crate::pod::Pod;
 use crate::steps::files::{files, process};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-use crate::tier::MESH_NAMESPACE;
 
 /// Pause between bursts: longer than the agent's debounce.
 const PAUSE: Duration = Duration::from_millis(60);
@@ -37,30 +35,28 @@ pub struct Uses {
     memory: u64,
 }
 
-/// Names and objects of so many pods of the mesh.
-fn many(world: &mut LabWorld, count: usize) -> Result<Vec<(String, Value)>, Stop> {
+/// Names and objects of so many pods like the one that is meant.
+fn many(world: &mut LabWorld, count: usize) -> Result<Vec<(PodName, Value)>, Stop> {
     let mut all = Vec::new();
     for number in 0..count {
-        let name = format!("crowd-{number}");
-        let pod = Pod::meshed(&name, MESH_NAMESPACE);
+        let pod = world.like_it(number)?;
         let object = pod.admitted().map_err(Stop::harness)?;
         world.objects.push(object.clone());
-        world.pods.insert(name.clone(), pod);
-        all.push((name, object));
+        all.push((PodName::new(&pod.namespace, &pod.name), object));
     }
     Ok(all)
 }
 
 /// Waits until each has run or failed.
-#[when(regex = r"^(\d+) pods of the mesh start at once$")]
+#[when(regex = r"^(\d+) pods like it start at once$")]
 async fn crowd(world: &mut LabWorld, count: usize) -> Step {
     let tier = world.cluster().await?;
     let mut starts = Vec::new();
-    for (name, object) in many(world, count)? {
+    for (pod, object) in many(world, count)? {
         let tier = &tier;
         starts.push(async move {
-            let start = tier.start_pod(MESH_NAMESPACE, &name, object).await?;
-            Ok::<_, Stop>((name, start))
+            let start = tier.start_pod(&pod.namespace, &pod.name, object).await?;
+            Ok::<_, Stop>((pod.name, start))
         });
     }
     let started = join_all(starts).await.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -70,7 +66,7 @@ async fn crowd(world: &mut LabWorld, count: usize) -> Step {
 }
 
 /// The starts have begun, and nothing of them is waited for before the restart. Then each runs in the end, however many starts that takes.
-#[when(regex = r"^the node's (runtime|kubelet) is restarted while (\d+) pods of the mesh start$")]
+#[when(regex = r"^the node's (runtime|kubelet) is restarted while (\d+) pods like it start$")]
 async fn restarted_meanwhile(world: &mut LabWorld, what: String, count: usize) -> Step {
     let tier = world.cluster().await?;
     let node = tier.node()?.name().to_owned();
@@ -82,12 +78,12 @@ async fn restarted_meanwhile(world: &mut LabWorld, what: String, count: usize) -
         "runtime" => tier.machines()?.restart_runtime(&node).await?,
         _ => tier.machines()?.restart_kubelet(&node).await?,
     }
-    for (name, _) in all {
-        tier.comes_up(&PodName::new(MESH_NAMESPACE, &name), COME_UP).await?;
-        let addresses = tier.workload(MESH_NAMESPACE, &name).await?.addresses();
+    for (pod, _) in all {
+        tier.comes_up(&pod, COME_UP).await?;
+        let addresses = tier.workload(&pod.namespace, &pod.name).await?.addresses();
         let start = PodStart::Running { addresses };
-        world.starts.insert(name.clone(), start.clone());
-        world.agent.remembered.started.push((name, start));
+        world.starts.insert(pod.name.clone(), start.clone());
+        world.agent.remembered.started.push((pod.name, start));
     }
     Ok(())
 }
