@@ -4,6 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::inject::InjectError;
+
 /// Writer of a pod's rules.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Programming {
@@ -23,6 +28,12 @@ pub enum Mode {
     Tproxy,
     /// None: the proxy is there, the rules are not.
     None,
+}
+
+impl Mode {
+    pub(crate) fn read(name: &str) -> Option<Self> {
+        [Self::Redirect, Self::Tproxy, Self::None].into_iter().find(|mode| mode.to_string() == name)
+    }
 }
 
 impl fmt::Display for Mode {
@@ -127,5 +138,49 @@ impl Default for Config {
             image: "proxyv2".to_owned(),
             log_level: "default:info".to_owned(),
         }
+    }
+}
+
+/// Annotations by which a pod changes what its mesh says.
+const OF_PROXY: &str = "proxy.istio.io/config";
+const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
+const IMAGE: &str = "sidecar.istio.io/proxyImage";
+const LOG_LEVEL: &str = "sidecar.istio.io/agentLogLevel";
+
+/// What of a `ProxyConfig` matters here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OfProxy {
+    interception_mode: Option<String>,
+    #[serde(default)]
+    proxy_metadata: BTreeMap<String, String>,
+}
+
+impl Config {
+    /// With what a pod's annotations say.
+    ///
+    /// # Errors
+    /// One cannot be read.
+    pub(crate) fn of_pod(&self, annotations: &Map<String, Value>) -> Result<Self, InjectError> {
+        let own = |name: &str| annotations.get(name).and_then(Value::as_str);
+        let mut config = self.clone();
+        if let Some(text) = own(OF_PROXY) {
+            let unread = || InjectError::Annotation { name: OF_PROXY.to_owned(), value: text.to_owned() };
+            let said: OfProxy = serde_saphyr::from_str(text).map_err(|_| unread())?;
+            if let Some(mode) = said.interception_mode {
+                config.mode = Mode::read(&mode).ok_or_else(unread)?;
+            }
+            config.metadata.extend(said.proxy_metadata);
+        }
+        if let Some(native) = own(NATIVE) {
+            config.placement = if native == "false" { Placement::Beside } else { Placement::Native };
+        }
+        if let Some(image) = own(IMAGE) {
+            image.clone_into(&mut config.image);
+        }
+        if let Some(level) = own(LOG_LEVEL) {
+            level.clone_into(&mut config.log_level);
+        }
+        Ok(config)
     }
 }

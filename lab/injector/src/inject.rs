@@ -5,20 +5,22 @@ use serde_json::{Map, Value, json};
 
 use crate::config::{Config, Placement, Platform, Programming, Provider};
 use crate::networks::{self, NETWORKS};
-use crate::traffic::{Traffic, UnknownMode};
-use crate::{containers, openshift, overrides};
+use crate::traffic::Traffic;
+use crate::{containers, openshift, overrides, validate, workload};
 
 /// Annotation of injected pods.
 pub(crate) const STATUS: &str = "sidecar.istio.io/status";
+
+/// Revision of the control plane that injects.
+const REVISION: &str = "default";
 
 /// Injection error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InjectError {
     #[error("find the pod's {0}")]
     NoPod(&'static str),
-    /// Unknown interception mode.
-    #[error(transparent)]
-    Mode(#[from] UnknownMode),
+    #[error("invalid value '{value}' for annotation '{name}'")]
+    Annotation { name: String, value: String },
 }
 
 /// The pod as its admission leaves it.
@@ -32,13 +34,22 @@ pub fn inject(pod: &Value, config: &Config) -> Result<Value, InjectError> {
     }
     let none = Map::new();
     let own = pod["metadata"]["annotations"].as_object().unwrap_or(&none);
-    let traffic = Traffic::of(own, config)?;
-    annotate(&mut pod, &traffic, config)?;
+    validate::annotations(own)?;
+    let config = &config.of_pod(own)?;
+    let traffic = Traffic::of(own, config);
+    let (mut first, mut proxy) = (containers::first(&traffic, config), containers::proxy(&traffic, config));
+    describe(&mut pod, &traffic, config, &status(first.as_ref(), config))?;
     let spec = pod.get_mut("spec").and_then(Value::as_object_mut).ok_or(InjectError::NoPod("spec"))?;
     let (mut init, mut beside) = (list(spec, "initContainers"), list(spec, "containers"));
-    let mut proxy = containers::proxy(&traffic, config);
-    let mut first = containers::first(&traffic, config);
-    if let Some(declared) = overrides::take(&mut init).or_else(|| overrides::take(&mut beside)) {
+    if let Some(first) = &mut first
+        && let Some(declared) = overrides::take(&mut init, &first["name"])
+    {
+        overrides::overlay(first, &declared);
+    }
+    let of_proxy = Value::from(containers::PROXY);
+    if let Some(declared) =
+        overrides::take(&mut init, &of_proxy).or_else(|| overrides::take(&mut beside, &of_proxy))
+    {
         overrides::overlay(&mut proxy, &declared);
         overrides::adjust(&declared, traffic.mode, first.as_mut(), &mut proxy);
     }
@@ -63,24 +74,53 @@ fn list(spec: &Map<String, Value>, name: &str) -> Vec<Value> {
     spec.get(name).and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-fn annotate(pod: &mut Value, traffic: &Traffic, config: &Config) -> Result<(), InjectError> {
+/// Names of what is added.
+fn status(first: Option<&Value>, config: &Config) -> Value {
+    let first = first.map(|container| container["name"].clone());
+    let proxy = Value::from(containers::PROXY);
+    let (init, beside) = match config.placement {
+        Placement::Native => (first.into_iter().chain([proxy]).collect(), Vec::new()),
+        Placement::Beside => (first.into_iter().collect(), vec![proxy]),
+    };
+    let or_null = |names: Vec<Value>| if names.is_empty() { Value::Null } else { Value::Array(names) };
+    json!({ "initContainers": or_null(init), "containers": or_null(beside), "revision": REVISION })
+}
+
+/// Labels and annotations.
+fn describe(pod: &mut Value, traffic: &Traffic, config: &Config, status: &Value) -> Result<(), InjectError> {
+    let containers = pod["spec"]["containers"].as_array().cloned().unwrap_or_default();
+    let labels = workload::labels(&pod["metadata"]);
     let metadata =
         pod.get_mut("metadata").and_then(Value::as_object_mut).ok_or(InjectError::NoPod("metadata"))?;
-    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
-    if !annotations.is_object() {
-        *annotations = json!({});
+    let mut all = taken(metadata, "labels");
+    all.extend(labels.map(|(name, value)| (name.to_owned(), Value::from(value))));
+    metadata.insert("labels".to_owned(), Value::Object(all));
+    let mut annotations = taken(metadata, "annotations");
+    for (name, value) in workload::default_container(&annotations, &containers) {
+        annotations.insert(name.to_owned(), Value::from(value));
     }
-    annotations[STATUS] = Value::from(json!({ "containers": [containers::PROXY] }).to_string());
+    annotations.insert("istio.io/rev".to_owned(), Value::from(REVISION));
+    annotations.insert(STATUS.to_owned(), Value::from(status.to_string()));
     if config.programming == Programming::Cni {
         for (name, value) in traffic.annotations() {
-            annotations[name] = Value::from(value);
+            annotations.insert(name.to_owned(), Value::from(value));
         }
         if config.provider == Provider::Multus {
-            let existing = annotations[NETWORKS].as_str().unwrap_or_default();
-            annotations[NETWORKS] = Value::from(networks::with_ours(existing));
+            let existing = annotations.get(NETWORKS).and_then(Value::as_str).unwrap_or_default();
+            let networks = networks::with_ours(existing);
+            annotations.insert(NETWORKS.to_owned(), Value::from(networks));
         }
     }
+    metadata.insert("annotations".to_owned(), Value::Object(annotations));
     Ok(())
+}
+
+/// Takes a field that is an object out of another one; an empty one in place of anything else.
+fn taken(of: &mut Map<String, Value>, name: &str) -> Map<String, Value> {
+    match of.remove(name) {
+        Some(Value::Object(object)) => object,
+        _ => Map::new(),
+    }
 }
 
 #[cfg(test)]

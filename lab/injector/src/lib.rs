@@ -12,6 +12,8 @@
 //! | `networks` | how a pod asks Multus for the plugin |
 //! | `overrides` | pods that declare a proxy of their own |
 //! | [`inject`](mod@inject) | the pod as a whole, and the order of its containers |
+//! | `validate` | annotations that refuse a pod |
+//! | `workload` | labels and annotations that every injected pod gets |
 //! | [`review`] | which pods are injected, as the webhook answers |
 //! | `patch` | two documents as a JSON patch |
 
@@ -25,6 +27,8 @@ mod overrides;
 mod patch;
 pub mod review;
 pub mod traffic;
+mod validate;
+mod workload;
 
 pub use config::{Config, Mode, Placement, Platform, Programming, Provider};
 pub use inject::{InjectError, inject};

@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A pod that declares a proxy of its own: what it says of it outranks the mesh, and whoever programs or checks the rules must know
-//! the identity that results.
+//! A pod that declares one of the containers that are added: what it says of it outranks the mesh, and whoever programs or checks the rules must
+//! know the identity of the proxy that results.
 
 use serde_json::{Value, json};
 
 use crate::config::Mode;
-use crate::containers::{PROXY, VALIDATION};
+use crate::containers::VALIDATION;
 
-/// Removes the declared proxy from a list of containers.
-pub(crate) fn take(containers: &mut Vec<Value>) -> Option<Value> {
-    let at = containers.iter().position(|container| container["name"] == PROXY)?;
-    Some(containers.remove(at))
+/// Image of a declared container that has to be there and means nothing.
+const AUTO: &str = "auto";
+
+/// Removes a declared container from a list.
+pub(crate) fn take(containers: &mut Vec<Value>, name: &Value) -> Option<Value> {
+    let at = containers.iter().position(|container| container["name"] == *name)?;
+    let mut declared = containers.remove(at);
+    if declared["image"] == AUTO
+        && let Some(fields) = declared.as_object_mut()
+    {
+        fields.remove("image");
+    }
+    Some(declared)
 }
 
 /// Lays `own` over `base`: objects field by field, lists of named things by name, everything else as a whole.
@@ -40,9 +49,7 @@ pub(crate) fn adjust(declared: &Value, mode: Mode, first: Option<&mut Value>, pr
     let Some(first) = first.filter(|_| !(user.is_null() && group.is_null())) else { return };
     if mode == Mode::Tproxy {
         proxy["securityContext"]["runAsUser"] = json!(0);
-        return;
-    }
-    if first["name"] == VALIDATION {
+    } else if first["name"] == VALIDATION {
         for (key, value) in [("runAsUser", user), ("runAsGroup", group)] {
             if !value.is_null() {
                 first["securityContext"][key] = value.clone();

@@ -72,7 +72,9 @@ mod tests {
         let patch: Value = serde_json::from_slice(&patch).unwrap();
         let paths: Vec<_> =
             patch.as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
-        assert_eq!(paths, ["/metadata/annotations", "/spec/containers", "/spec/initContainers"]);
+        let expected =
+            ["/metadata/annotations", "/metadata/labels", "/spec/containers", "/spec/initContainers"];
+        assert_eq!(paths, expected);
     }
 
     #[test]

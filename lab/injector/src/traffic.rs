@@ -6,17 +6,17 @@ use serde_json::{Map, Value};
 
 use crate::config::{Config, Mode};
 
-const MODE: &str = "sidecar.istio.io/interceptionMode";
-const STATUS_PORT: &str = "status.sidecar.istio.io/port";
-const INCLUDE_RANGES: &str = "traffic.sidecar.istio.io/includeOutboundIPRanges";
-const EXCLUDE_RANGES: &str = "traffic.sidecar.istio.io/excludeOutboundIPRanges";
-const INCLUDE_INBOUND: &str = "traffic.sidecar.istio.io/includeInboundPorts";
-const EXCLUDE_INBOUND: &str = "traffic.sidecar.istio.io/excludeInboundPorts";
+pub(crate) const MODE: &str = "sidecar.istio.io/interceptionMode";
+pub(crate) const STATUS_PORT: &str = "status.sidecar.istio.io/port";
+pub(crate) const INCLUDE_RANGES: &str = "traffic.sidecar.istio.io/includeOutboundIPRanges";
+pub(crate) const EXCLUDE_RANGES: &str = "traffic.sidecar.istio.io/excludeOutboundIPRanges";
+pub(crate) const INCLUDE_INBOUND: &str = "traffic.sidecar.istio.io/includeInboundPorts";
+pub(crate) const EXCLUDE_INBOUND: &str = "traffic.sidecar.istio.io/excludeInboundPorts";
 const INCLUDE_OUTBOUND: &str = "traffic.sidecar.istio.io/includeOutboundPorts";
-const EXCLUDE_OUTBOUND: &str = "traffic.sidecar.istio.io/excludeOutboundPorts";
-const REROUTE: &str = "istio.io/reroute-virtual-interfaces";
-const KUBEVIRT: &str = "traffic.sidecar.istio.io/kubevirtInterfaces";
-const EXCLUDE_INTERFACES: &str = "traffic.sidecar.istio.io/excludeInterfaces";
+pub(crate) const EXCLUDE_OUTBOUND: &str = "traffic.sidecar.istio.io/excludeOutboundPorts";
+pub(crate) const REROUTE: &str = "istio.io/reroute-virtual-interfaces";
+pub(crate) const KUBEVIRT: &str = "traffic.sidecar.istio.io/kubevirtInterfaces";
+pub(crate) const EXCLUDE_INTERFACES: &str = "traffic.sidecar.istio.io/excludeInterfaces";
 
 /// Ports of the proxy that are never captured, as an init container is told them.
 const NEVER: &str = "15090,15021";
@@ -53,32 +53,18 @@ impl Optional {
     }
 }
 
-/// Unknown interception mode.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read {MODE}: {0:?} is no mode")]
-pub struct UnknownMode(String);
-
 impl Traffic {
-    /// Reads a pod's annotations.
-    ///
-    /// # Errors
-    /// The mode is unknown.
-    pub fn of(annotations: &Map<String, Value>, config: &Config) -> Result<Self, UnknownMode> {
+    /// Reads a pod's annotations, which were checked.
+    pub(crate) fn of(annotations: &Map<String, Value>, config: &Config) -> Self {
         let own = |name: &str| annotations.get(name).and_then(Value::as_str);
         let or = |name: &str, mesh: &str| own(name).unwrap_or(mesh).to_owned();
         let optional = |name: &str, mesh: &str| Optional {
             value: or(name, mesh),
             is_annotated: annotations.contains_key(name),
         };
-        let mode = match own(MODE) {
-            None => config.mode,
-            Some("REDIRECT") => Mode::Redirect,
-            Some("TPROXY") => Mode::Tproxy,
-            Some("NONE") => Mode::None,
-            Some(other) => return Err(UnknownMode(other.to_owned())),
-        };
+        let mode = own(MODE).and_then(Mode::read).unwrap_or(config.mode);
         let status = or(STATUS_PORT, &config.status_port.to_string());
-        Ok(Self {
+        Self {
             mode,
             include_ranges: or(INCLUDE_RANGES, &config.include_ranges),
             exclude_ranges: or(EXCLUDE_RANGES, &config.exclude_ranges),
@@ -89,7 +75,7 @@ impl Traffic {
             reroute: or(REROUTE, ""),
             kubevirt: or(KUBEVIRT, ""),
             exclude_interfaces: or(EXCLUDE_INTERFACES, ""),
-        })
+        }
     }
 
     /// Annotations for the plugin.
@@ -162,7 +148,7 @@ mod tests {
     use super::*;
 
     fn traffic(annotations: &Value) -> Traffic {
-        Traffic::of(annotations.as_object().unwrap(), &Config::default()).unwrap()
+        Traffic::of(annotations.as_object().unwrap(), &Config::default())
     }
 
     #[test]
@@ -195,7 +181,5 @@ mod tests {
         let config = Config { uid: 5, ..Config::default() };
         let tproxy = traffic(&json!({ MODE: "TPROXY" })).arguments(&config);
         assert_eq!(tproxy[4..8], ["-u", "1337", "-m", "TPROXY"]);
-        let annotations = json!({ MODE: "tproxy" });
-        assert!(Traffic::of(annotations.as_object().unwrap(), &config).is_err());
     }
 }

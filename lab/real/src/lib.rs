@@ -49,5 +49,5 @@ pub use components::{Components, Progress};
 pub use error::Error;
 pub use network::NetworkName;
 pub use options::ClusterOptions;
-pub use programs::{Choice, Programs};
+pub use programs::{Choice, Programs, Version};
 pub use runtime::RuntimeName;

@@ -288,6 +288,8 @@ fn kubelet_configuration(cgroup: &str, socket: &str, media_type: &str) -> String
         "clusterDNS": [DNS],
         "clusterDomain": "cluster.local",
         "contentType": media_type,
+        // From 1.35 on it is true unless somebody says so.
+        "failCgroupV1": false,
         "failSwapOn": false,
         "featureGates": { "KubeletInUserNamespace": !quirks::lowers_oom_score() },
         "maxPods": 200,

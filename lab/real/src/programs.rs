@@ -22,9 +22,18 @@ pub struct Programs {
     pub workload: PathBuf,
 }
 
+/// Versions of Kubernetes that there are recipes for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Version {
+    #[default]
+    V1_34,
+    V1_36,
+}
+
 /// Selects among programs of a kind.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Choice {
+    pub version: Version,
     pub runtime: RuntimeName,
     pub network: NetworkName,
 }
@@ -35,7 +44,11 @@ impl Programs {
     /// # Errors
     /// One is not built.
     pub fn find(components: &Components, of: Choice, workload: &Path) -> Result<Self, Error> {
-        let kubernetes = |name: &str| components.binary("kubernetes-1.34", name);
+        let component = match of.version {
+            Version::V1_34 => "kubernetes-1.34",
+            Version::V1_36 => "kubernetes-1.36",
+        };
+        let kubernetes = |name: &str| components.binary(component, name);
         Ok(Self {
             etcd: kubernetes("etcd")?,
             apiserver: kubernetes("kube-apiserver")?,

@@ -237,6 +237,9 @@ pub struct RealArgs {
     /// With --real: number of nodes
     #[arg(long, value_name = "N", requires = "real", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=50))]
     pub nodes: u8,
+    /// With --real, or --api kubernetes: Kubernetes' version
+    #[arg(long, value_enum, default_value_t)]
+    pub version: KubernetesVersion,
     /// With --real: the nodes' container runtime
     #[arg(long, value_enum, requires = "real", default_value_t)]
     pub runtime: NodeRuntime,
@@ -371,6 +374,9 @@ pub struct UpArgs {
     /// Of real components, which `cnilab components build` builds: Kubernetes, a container runtime, the standard plugins
     #[arg(long)]
     pub real: bool,
+    /// The version of Kubernetes' own parts
+    #[arg(long, value_enum, default_value_t, requires = "real")]
+    pub version: KubernetesVersion,
     /// The nodes' container runtime; on nodes that are not real its stand-in
     #[arg(long, value_enum, default_value_t)]
     pub runtime: NodeRuntime,
@@ -389,6 +395,16 @@ pub struct UpArgs {
     /// What is printed once the cluster is there
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,
+}
+
+/// Version of Kubernetes, where a part of it is real.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum KubernetesVersion {
+    #[default]
+    #[value(name = "1.34")]
+    V1_34,
+    #[value(name = "1.36")]
+    V1_36,
 }
 
 /// Container runtime of a cluster that stays.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::binaries::PLUGIN;
-use crate::cli::{NodeApi, NodeNetwork, NodeRuntime, RunArgs, UpArgs};
+use crate::cli::{KubernetesVersion, NodeApi, NodeNetwork, NodeRuntime, RunArgs, UpArgs};
 use crate::product::Product;
 
 /// Privilege of the sandbox.
@@ -117,16 +117,23 @@ pub struct UpPlan {
     pub listener: RawFd,
 }
 
-/// A cluster of real components, decided.
+/// A cluster that is asked for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Real {
+pub struct Asked {
     /// None where nodes are embedded: it is a control plane for each scenario then.
     pub nodes: u8,
+    pub version: KubernetesVersion,
     pub runtime: NodeRuntime,
     pub network: NodeNetwork,
     pub api: NodeApi,
     /// File for the calls of the network's first plugin.
     pub record: Option<PathBuf>,
+}
+
+/// A cluster of real components, decided.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Real {
+    pub asked: Asked,
     /// Recipes, and the cache that has what they make.
     pub modules: PathBuf,
     pub cache: PathBuf,

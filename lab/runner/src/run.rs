@@ -134,7 +134,7 @@ struct Shared {
 impl Shared {
     /// Starts it, or connects to somebody's; none where each scenario has a cluster of its own.
     async fn stand(plan: &Plan) -> anyhow::Result<Option<Self>> {
-        let started = match plan.real.as_ref().filter(|real| real.nodes > 0) {
+        let started = match plan.real.as_ref().filter(|real| real.asked.nodes > 0) {
             Some(real) => Some(Started::start(real, &plan.workload, &plan.sut).await?),
             None => None,
         };

@@ -14,10 +14,10 @@ use crate::cli::{BuildArgs, Cli, Command, RealArgs, RunArgs, Selection};
 use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::mutants::{self, weave};
-use crate::plan::{Mutants, Place, Plan, Privilege, Sut, Task};
+use crate::plan::{Asked, Mutants, Place, Plan, Privilege, Sut, Task};
 use crate::sandbox::{self, ids, inside};
 use crate::tier::SessionError;
-use crate::tier::started::{self, Asked, WORKLOAD};
+use crate::tier::started::{self, WORKLOAD};
 use crate::{
     archive, board, carried, components, doctor, list, merge, pack, report, run, sut, tier, up, vocabulary,
 };
@@ -254,9 +254,9 @@ fn in_a_sandbox(
     };
     sandbox::require_visible([&sut.dir, &workload])?;
     let report_dir = fresh_report_dir(&args, &workspace)?;
-    let RealArgs { real, nodes, runtime, network, .. } = args.on;
+    let RealArgs { real, nodes, version, runtime, network, .. } = args.on;
     let nodes = if real { nodes } else { 0 };
-    let asked = Asked { nodes, runtime, network, api: args.on.api(), record: None };
+    let asked = Asked { nodes, version, runtime, network, api: args.on.api(), record: None };
     let of = || started::plan(&workspace, asked, (&sut, &workload), &report_dir.join("cluster"));
     let real = match args.on.needs_components().then(of).transpose() {
         Ok(real) => real,

@@ -18,10 +18,10 @@ use crate::carried::needs_source;
 use crate::cli::{Format, UpArgs};
 use crate::exit::Exit;
 use crate::locate::Workspace;
-use crate::plan::{Place, Privilege, Task, UpPlan};
+use crate::plan::{Asked, Place, Privilege, Task, UpPlan};
 use crate::run::Termination;
 use crate::tier::Standing;
-use crate::tier::started::{self, Asked, WORKLOAD};
+use crate::tier::started::{self, WORKLOAD};
 use crate::{board, net, sandbox, sut};
 
 /// Outside of the sandbox: builds, listens, decides.
@@ -56,6 +56,7 @@ pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
     fcntl(listener.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).context("cannot pass the listener on")?;
     let asked = args.real.then(|| Asked {
         nodes: args.nodes,
+        version: args.version,
         runtime: args.runtime,
         network: args.network,
         api: args.api.unwrap_or_default(),

@@ -17,15 +17,16 @@ use nix::unistd::geteuid;
 use real::control::ADDRESS;
 use real::image::Image;
 use real::{
-    Choice, Cluster, ClusterOptions, Components, NetworkName, Programs, RuntimeName, cgroups, registry,
+    Choice, Cluster, ClusterOptions, Components, NetworkName, Programs, RuntimeName, Version, cgroups,
+    registry,
 };
 use remote::{Feed, Owned};
 use serde_json::json;
 
 use crate::binaries::AGENT;
-use crate::cli::{NodeApi, NodeNetwork, NodeRuntime};
+use crate::cli::{KubernetesVersion, NodeApi, NodeNetwork, NodeRuntime};
 use crate::locate::Workspace;
-use crate::plan::{Real, Sut};
+use crate::plan::{Asked, Real, Sut};
 use crate::tier::images::{self, TAG};
 use crate::{chart, components};
 
@@ -35,17 +36,6 @@ const NAMESPACE: &str = "istio-system";
 const DAEMON_SET: &str = "istio-cni-node";
 /// Image of the lab's pods.
 pub const WORKLOAD: &str = "workload";
-
-/// A cluster that is asked for.
-#[derive(Debug)]
-pub struct Asked {
-    pub nodes: u8,
-    pub runtime: NodeRuntime,
-    pub network: NodeNetwork,
-    pub api: NodeApi,
-    /// File for the calls of the network's first plugin.
-    pub record: Option<PathBuf>,
-}
 
 /// Finds the components, and makes the agent's image in a directory, which gets the logs as well.
 ///
@@ -62,6 +52,11 @@ pub fn plan(
             "a cluster of real components needs root: kubelet and runtime make cgroups and mounts of the machine"
         );
     }
+    if asked.api == NodeApi::Embedded && asked.version != KubernetesVersion::default() {
+        bail!(
+            "--version: a kubelet may not be newer than its API server, and the embedded one is 1.34: leave --api out"
+        );
+    }
     if asked.api == NodeApi::Embedded && asked.network != NodeNetwork::Bridge {
         bail!(
             "--network: Multus sends protobuf, which the embedded API server does not read: leave --api out"
@@ -71,7 +66,7 @@ pub fn plan(
     sweep(|pid| !PathBuf::from(format!("/proc/{pid}")).exists());
     let (modules, cache) = components::places(workspace)?;
     // What is not built is said before anything is made.
-    Programs::find(&Components::read(&modules, &cache)?, chosen(asked.runtime, asked.network), workload)?;
+    Programs::find(&Components::read(&modules, &cache)?, chosen(&asked), workload)?;
     let directory = std::path::absolute(directory)?;
     let logs = directory.join("logs");
     match fs::remove_dir_all(&logs) {
@@ -81,10 +76,9 @@ pub fn plan(
         _ => fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?,
     }
     let agent = directory.join("install-cni.tar");
-    let Asked { nodes, runtime, network, api, record } = asked;
     let cgroup = cgroups::name(std::process::id());
-    let real = Real { nodes, runtime, network, api, record, modules, cache, agent, logs, cgroup };
-    if nodes == 0 {
+    let real = Real { asked, modules, cache, agent, logs, cgroup };
+    if real.asked.nodes == 0 {
         return Ok(real);
     }
     let mut build = Command::new(workspace.root.join("ci/image/build"));
@@ -129,14 +123,14 @@ impl Started {
         let begun = Instant::now();
         let agent = Image::from_archive(&format!("{AGENT}:{TAG}"), &of.agent)?;
         let components = Components::read(&of.modules, &of.cache)?;
-        let plane = match of.api {
+        let plane = match of.asked.api {
             NodeApi::Kubernetes => None,
             NodeApi::Embedded => Some(embedded()?),
         };
         let cluster = Cluster::start(ClusterOptions {
             joined: plane.as_ref().map(|plane| plane.api().clone()),
-            programs: Programs::find(&components, chosen(of.runtime, of.network), workload)?,
-            nodes: of.nodes,
+            programs: Programs::find(&components, chosen(&of.asked), workload)?,
+            nodes: of.asked.nodes,
             directory: DIRECTORY.into(),
             logs: of.logs.clone(),
             images: vec![
@@ -146,7 +140,7 @@ impl Started {
                 agent,
             ],
             cgroup: of.cgroup.clone(),
-            record: of.record.clone(),
+            record: of.asked.record.clone(),
         });
         let cluster = Arc::new(cluster.await?);
         let kubeconfig = Path::new(DIRECTORY).join("kubeconfig");
@@ -213,7 +207,7 @@ impl RealControlPlane {
         let components = Components::read(&of.modules, &of.cache)?;
         let directory = Path::new(DIRECTORY).join(scenario);
         let cluster = Cluster::start(ClusterOptions {
-            programs: Programs::find(&components, chosen(of.runtime, of.network), workload)?,
+            programs: Programs::find(&components, chosen(&of.asked), workload)?,
             joined: None,
             nodes: 0,
             directory: directory.clone(),
@@ -276,17 +270,21 @@ impl Machines for RealMachines {
     }
 }
 
-fn chosen(runtime: NodeRuntime, network: NodeNetwork) -> Choice {
-    let runtime = match runtime {
+fn chosen(asked: &Asked) -> Choice {
+    let version = match asked.version {
+        KubernetesVersion::V1_34 => Version::V1_34,
+        KubernetesVersion::V1_36 => Version::V1_36,
+    };
+    let runtime = match asked.runtime {
         NodeRuntime::Containerd => RuntimeName::Containerd,
         NodeRuntime::Crio => RuntimeName::Crio,
     };
-    let network = match network {
+    let network = match asked.network {
         NodeNetwork::Bridge => NetworkName::Bridge,
         NodeNetwork::MultusThin => NetworkName::MultusThin,
         NodeNetwork::MultusThick => NetworkName::MultusThick,
     };
-    Choice { runtime, network }
+    Choice { version, runtime, network }
 }
 
 /// Name of an image for the nodes.
