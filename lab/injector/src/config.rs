@@ -7,7 +7,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::inject::InjectError;
+use crate::error::InjectError;
 
 /// Writer of a pod's rules.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

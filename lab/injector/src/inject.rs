@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::config::{Config, Placement, Platform, Programming, Provider};
+use crate::error::InjectError;
 use crate::networks::{self, NETWORKS};
 use crate::traffic::Traffic;
 use crate::{containers, openshift, overrides, validate, workload};
@@ -13,15 +14,6 @@ pub(crate) const STATUS: &str = "sidecar.istio.io/status";
 
 /// Revision of the control plane that injects.
 const REVISION: &str = "default";
-
-/// Injection error.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InjectError {
-    #[error("find the pod's {0}")]
-    NoPod(&'static str),
-    #[error("invalid value '{value}' for annotation '{name}'")]
-    Annotation { name: String, value: String },
-}
 
 /// The pod as its admission leaves it.
 ///

@@ -5,6 +5,7 @@
 //! | module | what it decides |
 //! |---|---|
 //! | [`config`] | what a mesh says of all its pods |
+//! | `error` | why a pod cannot be injected |
 //! | `documents` | what a mesh's documents say of it |
 //! | [`traffic`] | what this pod says of its traffic, and the annotations that say it to the plugin |
 //! | [`containers`] | the containers that are added |
@@ -20,6 +21,7 @@
 pub mod config;
 pub mod containers;
 mod documents;
+mod error;
 pub mod inject;
 mod networks;
 pub mod openshift;
@@ -31,5 +33,6 @@ mod validate;
 mod workload;
 
 pub use config::{Config, Mode, Placement, Platform, Programming, Provider};
-pub use inject::{InjectError, inject};
+pub use error::InjectError;
+pub use inject::inject;
 pub use review::answer;

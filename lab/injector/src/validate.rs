@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::{Map, Value};
 
 use crate::config::Mode;
-use crate::inject::InjectError;
+use crate::error::InjectError;
 use crate::traffic::{
     EXCLUDE_INBOUND, EXCLUDE_INTERFACES, EXCLUDE_OUTBOUND, EXCLUDE_RANGES, INCLUDE_INBOUND, INCLUDE_RANGES,
     KUBEVIRT, MODE, REROUTE, STATUS_PORT,
