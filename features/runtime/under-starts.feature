@@ -3,7 +3,8 @@ Feature: The node's programs are restarted while pods start
   An upgrade of a node's packages restarts both of them under whatever happens. A start that is cut off is made again.
 
   Background:
-    Given pod "outside" outside the mesh
+    Given 2 nodes
+    And pod "outside" outside the mesh
     And the node agent is ready
     And pod "cart" of the mesh
     And exposure of pod "cart" is measured

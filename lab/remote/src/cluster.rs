@@ -109,6 +109,17 @@ impl RemoteCluster {
         self.session().client.clone()
     }
 
+    /// A client of the API with somebody's token.
+    ///
+    /// # Errors
+    /// The run does not have the cluster to itself.
+    pub fn client_with_token(&self, token: &str) -> Result<kube::Client, LabError> {
+        if !self.is_whole() {
+            return Err(Error::Unsupported("use the token of somebody in the cluster".to_owned()).into());
+        }
+        Ok(self.session().client_with_token(token)?)
+    }
+
     /// Sees to a namespace, by its name in the cluster.
     async fn has_namespace(&self, name: &str) -> Result<(), Error> {
         let mut used = self.used.lock().await;
@@ -193,8 +204,9 @@ impl RemoteCluster {
         for name in &of_pods {
             objects::remove_pods(&self.client(), name, "", deadline).await?;
         }
-        self.begins_to_go(&system).await?;
+        // Before the namespace, whose end takes roles away from pods that are still there.
         objects::remove(&self.client(), applied, deadline).await?;
+        self.begins_to_go(&system).await?;
         self.all_gone(&[of_pods, system].concat()).await?;
         let nodes = self.nodes.iter().zip(&self.before);
         let restored = join_all(nodes.map(|(node, before)| before.restore(node))).await;

@@ -22,13 +22,16 @@ pub(crate) async fn of_namespace(client: &Client, namespace: &str) -> Result<Vec
 
 /// Output of a pod's containers, `container: line`.
 pub(crate) async fn of_pod(pods: &Api<Pod>, pod: &Pod) -> Result<Vec<String>, Error> {
-    let (name, spec) = (pod.name_any(), pod.spec.clone().unwrap_or_default());
+    let (name, status) = (pod.name_any(), pod.status.clone().unwrap_or_default());
+    let containers =
+        [status.init_container_statuses, status.container_statuses].into_iter().flatten().flatten();
     let mut lines = Vec::new();
-    for container in spec.init_containers.into_iter().flatten().chain(spec.containers) {
+    // A runtime has named those that it has started.
+    for container in containers.filter(|container| container.container_id.is_some()) {
         let asked = LogParams { container: Some(container.name.clone()), ..LogParams::default() };
         match pods.logs(&name, &asked).await {
             Ok(text) => lines.extend(text.lines().map(|line| format!("{}: {line}", container.name))),
-            // It was not started, or is gone by now.
+            // It is gone by now.
             Err(kube::Error::Api(status)) if status.is_not_found() || status.code == 400 => {}
             Err(error) => return Err(Error::api(format!("read the log of pod {name}"))(error)),
         }

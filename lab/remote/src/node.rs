@@ -114,7 +114,11 @@ impl Node for RemoteNode {
         Ok(ended.map_err(|_| Error::Deadline { what: what(), deadline })??)
     }
 
+    /// Lays it again where it has gone, as it does with the node's runtime.
     async fn hand(&self) -> Result<Arc<dyn Hand>, LabError> {
+        if self.its_hand()?.is_gone() {
+            self.view.session.lay_hand_again(&self.name).await?;
+        }
         Ok(Arc::new(self.its_hand()?))
     }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
-use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
@@ -33,18 +32,18 @@ pub(crate) async fn apply(client: &Client, object: &Value) -> Result<Value, Erro
     Ok(serde_json::to_value(applied.map_err(Error::api(format!("apply {} {name}", object["kind"])))?)?)
 }
 
-/// Removes objects: DaemonSets first, with their pods, which may need the others to end. One that is gone already is right.
+/// Removes objects: DaemonSets and pods first, which may need the others to end. One that is gone already is right.
 pub(crate) async fn remove(client: &Client, objects: &[Value], deadline: Duration) -> Result<(), Error> {
-    for object in objects.iter().filter(|object| object["kind"] == "DaemonSet") {
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
-        let sets: Api<DaemonSet> = Api::namespaced(client.clone(), namespace);
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let failed = || Error::api(format!("delete DaemonSet {name}"));
-        let Some(set) = sets.get_opt(name).await.map_err(failed())? else { continue };
-        sets.delete(name, &DeleteParams::foreground()).await.map_err(failed())?;
-        until_gone(&sets, &set, || format!("the end of DaemonSet {name}"), deadline).await?;
+    let (first, others): (Vec<_>, Vec<_>) =
+        objects.iter().partition(|object| object["kind"] == "DaemonSet" || object["kind"] == "Pod");
+    for object in first {
+        let (api, name) = of(client, object).await?;
+        let failed = || Error::api(format!("delete {} {name}", object["kind"]));
+        let Some(found) = api.get_opt(&name).await.map_err(failed())? else { continue };
+        api.delete(&name, &DeleteParams::foreground()).await.map_err(failed())?;
+        until_gone(&api, &found, || format!("the end of {} {name}", object["kind"]), deadline).await?;
     }
-    for object in objects.iter().rev() {
+    for object in others.into_iter().rev() {
         let (api, name) = of(client, object).await?;
         match api.delete(&name, &DeleteParams::default()).await {
             Err(kube::Error::Api(status)) if status.is_not_found() => {}

@@ -53,7 +53,8 @@ pub struct Owned {
 #[derive(Clone)]
 pub struct Session {
     pub(crate) client: Client,
-    /// The same, without a second attempt after 429, 503 and 504.
+    config: Config,
+    /// The same client, without a second attempt after 429, 503 and 504.
     pub(crate) once: Client,
     pub(crate) options: SessionOptions,
     /// Names of the nodes in order, those first to which pods are scheduled.
@@ -88,7 +89,7 @@ impl Session {
         let config = read(&options.kubeconfig).await?;
         let mut without_retry = config.clone();
         without_retry.default_retry = false;
-        let client = client_of(&options.kubeconfig, config)?;
+        let client = client_of(&options.kubeconfig, config.clone())?;
         let once = client_of(&options.kubeconfig, without_retry)?;
         permitted(&client).await?;
         let version = client.apiserver_version().await.map_err(Error::api("ask for the server's version"))?;
@@ -109,7 +110,19 @@ impl Session {
             Ok(hands) => {
                 let feed = options.whole.is_some().then(|| Arc::new(Feed::start(&client)));
                 let (hands, scenarios) = (Arc::new(Mutex::new(hands)), Arc::default());
-                Ok(Self { client, once, options, nodes, hands, evidence, runtime, scenarios, owned, feed })
+                Ok(Self {
+                    client,
+                    config,
+                    once,
+                    options,
+                    nodes,
+                    hands,
+                    evidence,
+                    runtime,
+                    scenarios,
+                    owned,
+                    feed,
+                })
             }
             Err(error) => {
                 // The first error says more.
@@ -141,6 +154,13 @@ impl Session {
     #[must_use]
     pub fn is_owned(&self) -> bool {
         self.owned.is_some()
+    }
+
+    /// A client with somebody's token.
+    pub(crate) fn client_with_token(&self, token: &str) -> Result<Client, Error> {
+        let mut config = self.config.clone();
+        config.auth_info = serde_json::from_value(json!({ "token": token }))?;
+        client_of(&self.options.kubeconfig, config)
     }
 
     /// The hand of a node.

@@ -11,6 +11,8 @@ use crate::session::Session;
 
 /// Annotation of the lab's base plugin: a cluster's own network does not know it.
 const NETWORKS: &str = "lab.millrace.dev/networks";
+/// Mark of a mirror of a static pod, which only a kubelet makes.
+const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// The sysctl that says from which port on anybody may listen.
 const LOW_PORTS: &str = "net.ipv4.ip_unprivileged_port_start";
@@ -52,19 +54,28 @@ impl View {
     pub(crate) fn adapt(&self, object: &Value, namespace: &str) -> Result<Value, Error> {
         let mut object = object.clone();
         object["metadata"]["namespace"] = json!(namespace);
-        let pod = if object["kind"] == "Pod" { &mut object } else { &mut object["spec"]["template"] };
-        if pod["metadata"]["annotations"][NETWORKS].is_string() {
-            return Err(Error::Unsupported("add networks to a pod".to_owned()));
-        }
-        if pod["spec"].is_object() {
-            self.adapt_spec(&mut pod["spec"])?;
+        let pod =
+            if object["kind"] == "Pod" { Some(&mut object) } else { object.pointer_mut("/spec/template") };
+        if let Some(pod) = pod {
+            let annotations = &pod["metadata"]["annotations"];
+            if annotations[NETWORKS].is_string() {
+                return Err(Error::Unsupported("add networks to a pod".to_owned()));
+            }
+            if annotations[MIRROR].is_string() {
+                return Err(Error::Unsupported("give a kubelet the file of a static pod".to_owned()));
+            }
+            if pod["spec"].is_object() {
+                self.adapt_spec(&mut pod["spec"])?;
+            }
         }
         Ok(object)
     }
 
     fn adapt_spec(&self, spec: &mut Value) -> Result<(), Error> {
         spec["terminationGracePeriodSeconds"] = json!(0);
-        spec["automountServiceAccountToken"] = json!(false);
+        if spec["serviceAccountName"].is_null() {
+            spec["automountServiceAccountToken"] = json!(false);
+        }
         if spec["hostNetwork"] != true && spec["securityContext"]["sysctls"].is_null() {
             // containerd lets anybody listen on low ports, CRI-O does not; a safe sysctl, which is the pod's own.
             spec["securityContext"]["sysctls"] = json!([{ "name": LOW_PORTS, "value": "0" }]);

@@ -215,16 +215,6 @@ impl Tier {
     ///
     /// # Errors
     /// The cluster is somebody else's.
-    fn embedded(&self) -> Result<&NetnsCluster, LabError> {
-        match &self.0 {
-            Parts::Embedded(cluster, _) => Ok(cluster),
-            Parts::Remote(_) => Err(LabError::Unsupported {
-                tier: self.tier(),
-                what: "reach into the API server and the kubelet".to_owned(),
-            }),
-        }
-    }
-
     /// A client of the API.
     #[must_use]
     pub fn client(&self) -> kube::Client {
@@ -239,7 +229,10 @@ impl Tier {
     /// # Errors
     /// The cluster is somebody else's: its tokens are none of the lab's business.
     pub fn client_as(&self, token: &str) -> Result<kube::Client, LabError> {
-        Ok(self.embedded()?.api()?.client_with_token(token))
+        match &self.0 {
+            Parts::Embedded(cluster, _) => Ok(cluster.api()?.client_with_token(token)),
+            Parts::Remote(cluster) => cluster.client_with_token(token),
+        }
     }
 
     /// An object as the API server has it now.

@@ -12,6 +12,8 @@ use crate::locate::Workspace;
 
 /// Marker of a directory that is a cache, as cargo's target directories are.
 const CACHE: &str = "CACHEDIR.TAG";
+/// Cargo's usual target directory, which it marks only where it made it itself.
+const TARGET: &str = "target";
 
 /// Manifest of the workspace.
 const MANIFEST: &str = "Cargo.toml";
@@ -89,7 +91,8 @@ fn files(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
             let entry = entry?;
             let (path, kind) = (entry.path(), entry.file_type()?);
             let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-            if is_hidden || (kind.is_dir() && path.join(CACHE).is_file()) {
+            let is_cache = || path == root.join(TARGET) || path.join(CACHE).is_file();
+            if is_hidden || (kind.is_dir() && is_cache()) {
                 continue;
             }
             if kind.is_dir() {
@@ -114,7 +117,14 @@ mod tests {
     fn only_files_whose_content_differs_are_written() {
         let dir = tempfile::tempdir().unwrap();
         let (root, copy) = (dir.path().join("root"), dir.path().join("root/target/copy"));
-        for file in ["cni/a.rs", "cni/b.rs", "cni/old.rs", ".cargo/config.toml", "target/CACHEDIR.TAG"] {
+        for file in [
+            "cni/a.rs",
+            "cni/b.rs",
+            "cni/old.rs",
+            ".cargo/config.toml",
+            "target/ci/log",
+            "cache/CACHEDIR.TAG",
+        ] {
             write(&root, file, "as it is");
         }
         let mut woven = Woven::default();

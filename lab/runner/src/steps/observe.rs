@@ -134,11 +134,16 @@ async fn finds(world: &mut LabWorld, fragment: String) -> Step {
     .await
 }
 
+/// Those of this scenario.
 async fn events(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
+    // Times of events are whole seconds.
+    let begun = world.begun.as_second();
     let client = world.cluster().await?.client();
     let events: Api<Event> = Api::all(client);
     let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
-    all.items.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(Stop::harness)
+    let first = |event: &Event| event.first_timestamp.as_ref().map(|time| time.0.as_second());
+    let own = all.items.iter().filter(|event| first(event).is_none_or(|first| first >= begun));
+    own.map(serde_json::to_value).collect::<Result<_, _>>().map_err(Stop::harness)
 }
 
 /// Waits for a single Event object with this count.

@@ -103,17 +103,26 @@ async fn made(world: &mut LabWorld, name: String, taints: String) -> Step {
         nodes.delete(&name, &DeleteParams::default()).await.map_err(Stop::harness)?;
         past_the_second().await;
     }
-    let ready = json!([{ "type": "Ready", "status": "True", "lastTransitionTime": now() }]);
     let mut node = json!({
         "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "labels": { "kubernetes.io/os": "none" } },
         "spec": {},
-        "status": { "conditions": ready, "nodeInfo": { "bootID": boot } },
     });
     if !taints.is_empty() {
         node["spec"]["taints"] = list(&taints).into();
     }
+    world.agent.applied.push(node.clone());
     tier.apply(node).await?;
-    Ok(())
+    // A controller of nodes waits for news of it from now on.
+    let ready = json!([{ "type": "Ready", "status": "True", "lastHeartbeatTime": now(), "lastTransitionTime": now() }]);
+    patch(world, &name, json!({ "status": { "conditions": ready, "nodeInfo": { "bootID": boot } } })).await?;
+    // A node is made with the taint of one that is not ready, until the controller of nodes has seen that it is.
+    let wanted: Vec<_> = list(&taints).iter().map(|taint| taint["key"].clone()).collect();
+    eventually(world, SOON, async |world| {
+        let held = object(world, &name).await?.unwrap_or_default();
+        let taints = held["spec"]["taints"].as_array().into_iter().flatten();
+        expect_eq("its taints", &taints.map(|taint| taint["key"].clone()).collect(), &wanted)
+    })
+    .await
 }
 
 /// An object's creation is told in whole seconds: what was before it must be before its second.
@@ -138,25 +147,28 @@ async fn agent_is(world: &mut LabWorld, node: String, how: String) -> Step {
     let restarts = changed(world);
     let ready = if how == "ready" { "True" } else { "False" };
     let running = json!({ "name": "install-cni", "restartCount": restarts, "state": { "running": { "startedAt": now() } } });
+    let name = format!("{DAEMONSET}-{node}");
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": format!("{DAEMONSET}-{node}"), "namespace": SYSTEM_NAMESPACE,
-            "labels": { "k8s-app": DAEMONSET },
-        },
+        "metadata": { "name": name, "namespace": SYSTEM_NAMESPACE, "labels": { "k8s-app": DAEMONSET } },
         // As the chart's: else a `NoExecute` taint ends it.
         "spec": {
             "nodeName": node, "containers": [{ "name": "install-cni", "image": "install-cni" }],
             "tolerations": [{ "operator": "Exists" }],
         },
-        "status": {
-            "phase": "Running",
-            "conditions": [{ "type": "Ready", "status": ready, "lastTransitionTime": now() }],
-            "containerStatuses": [running],
-        },
     });
-    world.cluster().await?.apply(pod).await?;
-    Ok(())
+    let tier = world.cluster().await?;
+    if tier.pod(SYSTEM_NAMESPACE, &name).await?.is_none() {
+        tier.apply(pod).await?;
+    }
+    let status = json!({
+        "phase": "Running",
+        "conditions": [{ "type": "Ready", "status": ready, "lastTransitionTime": now() }],
+        "containerStatuses": [running],
+    });
+    let pods: Api<Pod> = Api::namespaced(tier.client(), SYSTEM_NAMESPACE);
+    let status = Patch::Merge(json!({ "status": status }));
+    pods.patch_status(&name, &PatchParams::default(), &status).await.map(drop).map_err(Stop::harness)
 }
 
 /// Deletes the pod's object.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use cluster::hand::Held;
 use cluster::{Answer, ChainFailure, CniAnswer, LiveNetwork, PodStart, Traffic, Workload};
 use cucumber::{World, gherkin};
+use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -79,6 +80,8 @@ pub struct Judged {
 pub struct LabWorld {
     lab: Option<Arc<Lab>>,
     pub id: String,
+    /// Begin of the scenario: a cluster may remember what was before.
+    pub begun: Timestamp,
     /// Requirements on the node, until it is needed.
     pub node: NodePlan,
     /// Cluster, started by the first step that needs it.
@@ -153,6 +156,7 @@ impl LabWorld {
     /// Sets the scenario.
     pub fn begin(&mut self, lab: &Arc<Lab>, feature: &gherkin::Feature, scenario: &gherkin::Scenario) {
         self.lab = Some(Arc::clone(lab));
+        self.begun = Timestamp::now();
         if let Some(entry) = lab.catalogue.find(feature, scenario) {
             self.id.clone_from(&entry.id);
             self.node.mutant.clone_from(&entry.mutant);
