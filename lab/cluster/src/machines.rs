@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Nodes as machines: reboots and restarts, where the lab has started the node.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use crate::LabError;
@@ -26,4 +28,7 @@ pub trait Machines: Send + Sync {
 
     /// Restarts the kubelet of a node; pods run on.
     async fn restart_kubelet(&self, node: &str) -> Result<(), LabError>;
+
+    /// Kills the API server, and starts it again after a while.
+    async fn restart_api(&self, away: Duration) -> Result<(), LabError>;
 }

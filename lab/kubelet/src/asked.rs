@@ -4,11 +4,14 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use apiserver::{Account, Gates, Grant, Read};
 use async_trait::async_trait;
-use cluster::front::Verb;
-use cluster::{CniAnswer, Configuration, Files, Kubelet, LabError, Machines, PodName, Server};
+use cluster::{
+    CniAnswer, Configuration, Effect, Fault, Files, Front as _, Kubelet, LabError, Machines, PodName, Server,
+    Verb,
+};
 
 use crate::account::Credentials;
 use crate::control_plane::ControlPlane;
@@ -38,6 +41,15 @@ impl Machines for NetnsCluster {
 
     async fn restart_kubelet(&self, name: &str) -> Result<(), LabError> {
         Ok(self.node_of(name)?.restart_kubelet().await?)
+    }
+
+    /// For whoever connects to it: the lab's own kubelets and controllers do not. What it does not answer is a fault of that length.
+    async fn restart_api(&self, away: Duration) -> Result<(), LabError> {
+        for effect in [Effect::Cut { after: 0 }, Effect::Drop] {
+            let of_all = Fault::on(Verb::Get, "", effect);
+            self.front.add(Fault { verb: None, during: Some(Duration::ZERO..away), ..of_all });
+        }
+        Ok(())
     }
 }
 

@@ -152,6 +152,14 @@ impl Cluster {
         self.node(node).await?.restart_kubelet(&self.options).await
     }
 
+    /// Kills the API server, and starts it again after a while.
+    ///
+    /// # Errors
+    /// It is embedded, or does not start.
+    pub async fn restart_api(&self, away: Duration) -> Result<(), Error> {
+        self.control.restart_api(away).await
+    }
+
     /// Starts runtimes and kubelets again that have ended, as the units of distributions do (`Restart=always`): a containerd ends by itself where
     /// its directory of network configurations is removed.
     pub async fn supervise(&self) {

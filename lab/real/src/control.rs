@@ -16,6 +16,7 @@ use listen::ServerHandle;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::sync::Mutex;
 
 use crate::error::Error;
 use crate::family::families;
@@ -54,9 +55,38 @@ pub struct Control {
 
 /// Its API server.
 enum Server {
-    /// With those who follow its objects.
-    Real(Vec<Program>),
+    Real(Box<RealServer>),
     Embedded(ApiServer, #[expect(dead_code, reason = "held for its drop")] ServerHandle),
+}
+
+/// An API server of Kubernetes, with its store and those who follow its objects.
+struct RealServer {
+    etcd: Program,
+    /// Restarted while others use it.
+    api: Mutex<Program>,
+    followers: [Program; 2],
+    /// How it is started.
+    path: PathBuf,
+    arguments: Vec<String>,
+    logs: PathBuf,
+}
+
+impl RealServer {
+    /// Waits until it is ready.
+    async fn start(&self, client: &Client) -> Result<(), Error> {
+        let mut api = self.api.lock().await;
+        *api = Program::start(None, &self.path, &self.arguments, &[], &self.logs).await?;
+        ready(&mut api, client).await
+    }
+}
+
+/// Waits until an API server is ready.
+async fn ready(api: &mut Program, client: &Client) -> Result<(), Error> {
+    let look = || async {
+        let request = http::Request::get("/readyz").body(Vec::new()).ok()?;
+        client.request_text(request).await.ok()
+    };
+    api.until("is ready", START, look).await.map(drop)
 }
 
 impl fmt::Debug for Control {
@@ -108,21 +138,34 @@ impl Control {
         let files = Files(&directory);
         let kubeconfig = authority.kubeconfig(&server(), &authority.client(ADMIN)?);
         write_all(&authority, files)?;
-        let run = async |path: &Path, arguments: Vec<String>| {
-            Program::start(None, path, &arguments, &[], logs).await
-        };
-        let mut all = vec![run(&programs.etcd, etcd(&directory)).await?];
-        let mut api = run(&programs.apiserver, apiserver(files)).await?;
+        let run =
+            async |path: &Path, arguments: &[String]| Program::start(None, path, arguments, &[], logs).await;
+        let etcd = run(&programs.etcd, &etcd(&directory)).await?;
+        let (path, arguments, logs) = (programs.apiserver.clone(), apiserver(files), logs.to_owned());
+        let mut api = run(&path, &arguments).await?;
         let client = Client::try_from(config(&kubeconfig).await?)?;
-        let ready = || async {
-            let request = http::Request::get("/readyz").body(Vec::new()).ok()?;
-            client.request_text(request).await.ok()
+        ready(&mut api, &client).await?;
+        let followers = [
+            run(&programs.controllers, &controllers(files)).await?,
+            run(&programs.scheduler, &scheduler(files)).await?,
+        ];
+        let api = Mutex::new(api);
+        let server = Server::Real(Box::new(RealServer { etcd, api, followers, path, arguments, logs }));
+        Ok(Self { authority, client, server })
+    }
+
+    /// Kills the API server, and starts it again after a while. Its store and its followers go on.
+    ///
+    /// # Errors
+    /// It is an embedded one, or does not start.
+    #[expect(clippy::disallowed_methods, reason = "its absence is what was asked for")]
+    pub(crate) async fn restart_api(&self, away: Duration) -> Result<(), Error> {
+        let Server::Real(server) = &self.server else {
+            return Err(Error::Other("restart the API server", "it is embedded".to_owned()));
         };
-        api.until("is ready", START, ready).await?;
-        all.push(api);
-        all.push(run(&programs.controllers, controllers(files)).await?);
-        all.push(run(&programs.scheduler, scheduler(files)).await?);
-        Ok(Self { authority, client, server: Server::Real(all) })
+        server.api.lock().await.kill().await?;
+        tokio::time::sleep(away).await;
+        server.start(&self.client).await
     }
 
     /// Serves an embedded API server where a real one would be.
@@ -151,7 +194,10 @@ impl Control {
     /// One has ended.
     pub(crate) fn goes_on(&mut self) -> Result<(), Error> {
         match &mut self.server {
-            Server::Real(programs) => programs.iter_mut().try_for_each(Program::goes_on),
+            Server::Real(server) => {
+                let RealServer { etcd, api, followers, .. } = &mut **server;
+                [etcd, api.get_mut()].into_iter().chain(followers).try_for_each(Program::goes_on)
+            }
             Server::Embedded(..) => Ok(()),
         }
     }
@@ -161,8 +207,10 @@ impl Control {
     /// # Errors
     /// One cannot be ended.
     pub(crate) async fn end(self) -> Result<(), Error> {
-        if let Server::Real(programs) = self.server {
-            for mut program in programs.into_iter().rev() {
+        if let Server::Real(server) = self.server {
+            let RealServer { mut etcd, api, mut followers, .. } = *server;
+            let mut api = api.into_inner();
+            for program in followers.iter_mut().chain([&mut api, &mut etcd]) {
                 program.kill().await?;
             }
         }

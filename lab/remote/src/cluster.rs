@@ -15,6 +15,7 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::Value;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::before::Before;
 use crate::error::{Error, TIER};
@@ -27,6 +28,8 @@ use crate::watch::{Told, until, until_gone};
 use crate::workload::RemotePod;
 use crate::{cordon, exec, logs, objects};
 
+/// Policies are looked at anew every second (`policyRefreshIntervalDefault`).
+const POLICIES: Duration = Duration::from_secs(2);
 /// A real kubelet probes and reports in seconds, and nodes are busy with others.
 const PATIENCE: u32 = 3;
 /// The API server is somebody's, and has others to serve.
@@ -40,6 +43,8 @@ pub struct RemoteCluster {
     nodes: Vec<RemoteNode>,
     /// Number of those that the scenario is about: the first. To the others nothing is scheduled but pods of DaemonSets, if it has the cluster to itself.
     playing: usize,
+    /// When the last binding of a policy was applied, until a pod is made.
+    bound: Mutex<Option<Instant>>,
     used: Mutex<Used>,
     /// The nodes, where a scenario may change them.
     before: Vec<Before>,
@@ -96,7 +101,7 @@ impl RemoteCluster {
         if let Some(owned) = &session.owned {
             owned.front.renew();
         }
-        Ok(Self { view, nodes, playing, used: Mutex::default(), before })
+        Ok(Self { view, nodes, playing, bound: Mutex::default(), used: Mutex::default(), before })
     }
 
     fn session(&self) -> &Session {
@@ -160,6 +165,14 @@ impl RemoteCluster {
         owned.map(|owned| &*owned.machines).ok_or(LabError::Unsupported { tier: TIER, what })
     }
 
+    /// Waits until the API server judges by the policies that were applied last. It says nothing when it begins to: pods that start before are
+    /// judged by those of another scenario.
+    async fn policies_follow(&self) {
+        if let Some(bound) = self.bound.lock().await.take() {
+            tokio::time::sleep_until(bound + POLICIES).await;
+        }
+    }
+
     async fn create(&self, object: &Value) -> Result<Value, Error> {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
         let name = self.view.real(namespace)?;
@@ -167,8 +180,12 @@ impl RemoteCluster {
         self.has_namespace(&name).await?;
         object["metadata"]["labels"][LABEL] = Value::from(self.session().options.run.as_str());
         if object["kind"] != "Pod" {
+            if object["kind"] == "ValidatingAdmissionPolicyBinding" {
+                *self.bound.lock().await = Some(Instant::now());
+            }
             return objects::apply(&self.client(), &object).await;
         }
+        self.policies_follow().await;
         let pods: Api<Pod> = Api::namespaced(self.client(), &name);
         let made =
             pods.create(&PostParams::default(), &from(object)?).await.map_err(Error::api("make a pod"))?;
@@ -197,6 +214,7 @@ impl RemoteCluster {
             return Ok(());
         }
         let (run, deadline) = (&self.session().options.run, self.session().options.deadline);
+        objects::remove_nodes(&self.client(), applied).await?;
         for name in &used.found {
             objects::remove_pods(&self.client(), name, &format!("{LABEL}={run}"), deadline).await?;
         }
@@ -251,6 +269,10 @@ impl Machines for RemoteCluster {
     async fn restart_kubelet(&self, node: &str) -> Result<(), LabError> {
         self.owned_machines()?.restart_kubelet(node).await?;
         Ok(self.session().lay_hand_again(node).await?)
+    }
+
+    async fn restart_api(&self, away: Duration) -> Result<(), LabError> {
+        self.owned_machines()?.restart_api(away).await
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::GroupVersionKind;
@@ -32,6 +32,32 @@ pub(crate) async fn apply(client: &Client, object: &Value) -> Result<Value, Erro
     Ok(serde_json::to_value(applied.map_err(Error::api(format!("apply {} {name}", object["kind"])))?)?)
 }
 
+/// Removes those of the objects that are nodes, and the pods there: nobody else would confirm the end of these.
+pub(crate) async fn remove_nodes(client: &Client, objects: &[Value]) -> Result<(), Error> {
+    let (nodes, pods): (Api<Node>, Api<Pod>) = (Api::all(client.clone()), Api::all(client.clone()));
+    for object in objects.iter().filter(|object| object["kind"] == "Node") {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        there(nodes.delete(name, &DeleteParams::default()).await)
+            .map_err(Error::api(format!("delete node {name}")))?;
+        let of_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
+        for pod in pods.list(&of_node).await.map_err(Error::api("list pods"))? {
+            let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+            let name = pod.name_any();
+            there(pods.delete(&name, &DeleteParams::default().grace_period(0)).await)
+                .map_err(Error::api(format!("delete pod {name}")))?;
+        }
+    }
+    Ok(())
+}
+
+/// A deletion; that of what is gone already is right.
+fn there<T>(deleted: kube::Result<T>) -> kube::Result<()> {
+    match deleted {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        deleted => deleted.map(drop),
+    }
+}
+
 /// Removes objects: DaemonSets and pods first, which may need the others to end. One that is gone already is right.
 pub(crate) async fn remove(client: &Client, objects: &[Value], deadline: Duration) -> Result<(), Error> {
     let (first, others): (Vec<_>, Vec<_>) =
@@ -45,12 +71,8 @@ pub(crate) async fn remove(client: &Client, objects: &[Value], deadline: Duratio
     }
     for object in others.into_iter().rev() {
         let (api, name) = of(client, object).await?;
-        match api.delete(&name, &DeleteParams::default()).await {
-            Err(kube::Error::Api(status)) if status.is_not_found() => {}
-            deleted => {
-                deleted.map(drop).map_err(Error::api(format!("delete {} {name}", object["kind"])))?;
-            }
-        }
+        there(api.delete(&name, &DeleteParams::default()).await)
+            .map_err(Error::api(format!("delete {} {name}", object["kind"])))?;
     }
     Ok(())
 }

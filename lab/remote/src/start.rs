@@ -49,7 +49,10 @@ pub(crate) fn progress(pod: &Pod) -> Progress {
             return Progress::Ended(failed);
         }
     }
-    let runs = |container: &ContainerStatus| state(container).is_some_and(|state| state.running.is_some());
+    // One that has ended without an error has run.
+    let runs = |container: &ContainerStatus| {
+        state(container).is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+    };
     let wanted = pod.spec.as_ref().map_or(0, |spec| spec.containers.len());
     if main.len() == wanted && main.iter().all(runs) {
         let addresses = status.pod_ips.iter().flatten().filter_map(|one| one.ip.parse().ok());

@@ -103,9 +103,14 @@ async fn set(world: &mut LabWorld, key: String, value: String) -> Step {
     Ok(())
 }
 
-/// Pods of the agent in the API.
+/// Pods of the agent in the API, on the nodes that the scenario plays on or on none yet.
 pub async fn agents(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
-    Ok(world.cluster().await?.pods(SYSTEM_NAMESPACE, ("k8s-app", DAEMONSET)).await?)
+    let tier = world.cluster().await?;
+    let all = tier.pods(SYSTEM_NAMESPACE, ("k8s-app", DAEMONSET)).await?;
+    let nodes = tier.nodes();
+    let of = |pod: &Value| pod["spec"]["nodeName"].as_str().map(str::to_owned);
+    let plays = |pod: &Value| of(pod).is_none_or(|name| nodes.iter().any(|node| node.name() == name));
+    Ok(all.into_iter().filter(plays).collect())
 }
 
 /// Name of the agent's pod that is not terminating; of several that of the first node.
@@ -139,7 +144,10 @@ async fn ready(world: &mut LabWorld, deadline: Duration) -> Step {
         let pods = agents(world).await?;
         let staying = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
         let ready = staying.clone().filter(|pod| is_ready(pod)).count();
+        // A node that is an object alone has a pod as well, which nobody starts.
+        let most = world.cluster().await?.nodes().len();
         let desired = desired(world).await?.and_then(|desired| usize::try_from(desired).ok());
+        let desired = desired.map(|desired| desired.min(most));
         if ready > 0 && ready == staying.count() && desired.is_some_and(|desired| ready >= desired) {
             return Ok(());
         }

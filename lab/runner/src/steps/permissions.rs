@@ -46,17 +46,17 @@ pub type Attempt = Result<(), (u16, String)>;
 async fn node(world: &mut LabWorld, name: String) -> Step {
     bare(world)?;
     let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
-    world.agent.applied.push(node.clone());
+    world.alone.push(node.clone());
     world.cluster().await?.apply(node).await?;
     Ok(())
 }
 
-/// Pod object; nothing runs there.
+/// Nothing runs where the node is an object alone.
 #[given(regex = r#"^pod "([^"]+)" of the mesh on node "([^"]+)"$"#)]
 async fn pod(world: &mut LabWorld, name: String, node: String) -> Step {
     let object = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": MESH_NAMESPACE },
-        "spec": { "nodeName": node, "containers": [{ "name": "app", "image": "app" }] },
+        "spec": { "nodeName": node, "containers": [{ "name": "app", "image": "workload", "command": ["workload", "pause"] }] },
     });
     world.cluster().await?.apply(object).await?;
     Ok(())

@@ -80,6 +80,8 @@ pub struct Judged {
 pub struct LabWorld {
     lab: Option<Arc<Lab>>,
     pub id: String,
+    /// Objects that steps made one by one, and that belong to nothing else.
+    pub alone: Vec<Value>,
     /// Begin of the scenario: a cluster may remember what was before.
     pub begun: Timestamp,
     /// Requirements on the node, until it is needed.
@@ -243,6 +245,7 @@ impl LabWorld {
         }
         let Some(cluster) = self.cluster.take() else { return Ok(Leftovers::default()) };
         let cluster = Arc::into_inner(cluster).ok_or("somebody still uses the cluster")?;
-        cluster.end(&self.agent.applied).await.map_err(|error| error.to_string())
+        let applied = [self.agent.applied.as_slice(), &self.alone].concat();
+        cluster.end(&applied).await.map_err(|error| error.to_string())
     }
 }

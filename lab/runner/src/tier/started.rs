@@ -251,8 +251,7 @@ impl RealControlPlane {
 struct RealMachines(Arc<Cluster>);
 
 fn restarted(result: Result<(), real::Error>) -> Result<(), LabError> {
-    result
-        .map_err(|error| LabError::Harness { what: "start a node again".to_owned(), why: error.to_string() })
+    result.map_err(|error| LabError::Harness { what: "start it again".to_owned(), why: error.to_string() })
 }
 
 #[async_trait]
@@ -267,6 +266,10 @@ impl Machines for RealMachines {
 
     async fn restart_kubelet(&self, node: &str) -> Result<(), LabError> {
         restarted(self.0.restart_kubelet(node).await)
+    }
+
+    async fn restart_api(&self, away: Duration) -> Result<(), LabError> {
+        restarted(self.0.restart_api(away).await)
     }
 }
 

@@ -22,6 +22,8 @@ const PAUSE: Duration = Duration::from_millis(60);
 const BURST: usize = 8;
 /// Deadline of a pod whose sandbox may have to be made more than once: a kubelet backs off for 10 s and then longer.
 const COME_UP: Duration = Duration::from_secs(60);
+/// Absence of an API server that is restarted.
+const AWAY: Duration = Duration::from_secs(5);
 /// Blocking threads end after 10 s of idleness.
 const IDLE: Duration = Duration::from_secs(20);
 /// Permitted growth in KiB of a process after a few more passes.
@@ -65,8 +67,11 @@ async fn crowd(world: &mut LabWorld, count: usize) -> Step {
     Ok(())
 }
 
-/// The starts have begun, and nothing of them is waited for before the restart. Then each runs in the end, however many starts that takes.
-#[when(regex = r"^the node's (runtime|kubelet) is restarted while (\d+) pods like it start$")]
+/// The starts have begun, and nothing of them is waited for before the restart. Then each runs in the end, however many starts that takes. The API
+/// server is killed, and away for 5 s.
+#[when(
+    regex = r"^the (node's runtime|node's kubelet|API server) is restarted while (\d+) pods like it start$"
+)]
 async fn restarted_meanwhile(world: &mut LabWorld, what: String, count: usize) -> Step {
     let tier = world.cluster().await?;
     let node = tier.node()?.name().to_owned();
@@ -75,8 +80,9 @@ async fn restarted_meanwhile(world: &mut LabWorld, what: String, count: usize) -
         tier.create_pod(object.clone()).await?;
     }
     match what.as_str() {
-        "runtime" => tier.machines()?.restart_runtime(&node).await?,
-        _ => tier.machines()?.restart_kubelet(&node).await?,
+        "node's runtime" => tier.machines()?.restart_runtime(&node).await?,
+        "node's kubelet" => tier.machines()?.restart_kubelet(&node).await?,
+        _ => tier.machines()?.restart_api(AWAY).await?,
     }
     for (pod, _) in all {
         tier.comes_up(&pod, COME_UP).await?;
