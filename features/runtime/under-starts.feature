@@ -1,7 +1,6 @@
 @real-kernel @install-cni
-Feature: The node's programs, and the API server, are restarted while pods start
-  An upgrade of a node's packages restarts its runtime and its kubelet under whatever happens, one of the control plane the API server. A start
-  that is cut off is made again; the plugin asks the node's agent, which goes on with what it knows.
+Feature: The node's programs are restarted while pods start
+  An upgrade of a node's packages restarts both of them under whatever happens. A start that is cut off is made again.
 
   Background:
     Given 2 nodes
@@ -21,9 +20,3 @@ Feature: The node's programs, and the API server, are restarted while pods start
       | program |
       | runtime |
       | kubelet |
-
-  @mutant:no-inbound-capture
-  Scenario: Eight pods start while the API server is away
-    When the API server is restarted while 8 pods like it start
-    Then each of them is redirected, at once or after a refusal with code 11
-    And exposure of pod "cart" was 0

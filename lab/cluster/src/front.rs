@@ -274,6 +274,24 @@ pub trait Front: Send + Sync {
     /// Requests so far, in order of arrival.
     fn requests(&self) -> Vec<Asked>;
 
+    /// Denials of matching requests that were not allowed when they were made again. A real API server goes by new roles and policies a moment after
+    /// they were applied: who is told so early asks again.
+    fn denials(&self, filter: Filter<'_>) -> Vec<String> {
+        let all = self.requests();
+        let mut denials = Vec::new();
+        for (at, one) in all.iter().enumerate() {
+            let again = |later: &Asked| {
+                later.succeeded()
+                    && (&later.user, later.verb, &later.path) == (&one.user, one.verb, &one.path)
+            };
+            let Some(why) = one.denied.as_ref().filter(|_| filter(one)) else { continue };
+            if !all.iter().skip(at + 1).any(again) {
+                denials.push(why.clone());
+            }
+        }
+        denials
+    }
+
     /// Number of matching requests so far.
     fn count(&self, filter: Filter<'_>) -> usize {
         self.requests().iter().filter(|one| filter(one)).count()

@@ -272,7 +272,12 @@ impl Machines for RemoteCluster {
     }
 
     async fn restart_api(&self, away: Duration) -> Result<(), LabError> {
-        self.owned_machines()?.restart_api(away).await
+        self.owned_machines()?.restart_api(away).await?;
+        // Hands are reached through it.
+        for node in &self.nodes {
+            self.session().lay_hand_again(&node.name).await?;
+        }
+        Ok(())
     }
 }
 

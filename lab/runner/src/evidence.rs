@@ -64,10 +64,10 @@ fn judge_end(extra: &mut Extra, left: &Leftovers, expected: &[String]) {
 fn denied(world: &LabWorld) -> Option<String> {
     let agent = (!world.agent.applied.is_empty() && !world.agent.tried).then(cluster::plugin_user);
     let controller = world.taints.controllers.has_charts_rights().then(controller::user);
-    let requests = world.cluster.as_deref()?.front().ok()?.requests();
-    let theirs = |user: &String| [&agent, &controller].into_iter().flatten().any(|one| one == user);
-    let denied = requests.into_iter().filter(|one| theirs(&one.user)).find_map(|one| one.denied)?;
-    Some(format!("who runs with the chart's rights was denied something: {denied}"))
+    let front = world.cluster.as_deref()?.front().ok()?;
+    let denied =
+        front.denials(&|one| [&agent, &controller].into_iter().flatten().any(|user| *user == one.user));
+    Some(format!("who runs with the chart's rights was denied something: {}", denied.first()?))
 }
 
 /// An error in a log that nobody expects.

@@ -98,16 +98,18 @@ impl Judge {
         self.next(report, look.begun)
     }
 
-    /// Records a heal, if our entry was reverted.
+    /// Records a heal, if our entry was reverted. Whoever is faster than a pass reverts each of its writes, and is fought as often.
     fn heal(&mut self, look: &Look, context: &InstallContext) {
         let Look { settings, report, begun, since } = look;
         self.rival = report.rival;
-        if let (Ok(file), Some(before), false) = (&report.conflist, &self.right, report.steps.is_empty())
-            && before.is_still_wanted(settings)
-        {
-            context.metrics.healed(since.elapsed());
-            if before.file == *file && self.fight.healed(*begun).is_some() {
-                tell_fight(file, self.rival, context);
+        if let Some(before) = self.right.as_ref().filter(|before| before.is_still_wanted(settings)) {
+            if report.conflist.is_ok() && !report.steps.is_empty() {
+                context.metrics.healed(since.elapsed());
+            }
+            let is_again = |step: &&Step| matches!(step, Step::Write { name, .. } if *name == before.file);
+            let mut writes = report.steps.iter().filter(is_again);
+            if writes.any(|_| self.fight.healed(*begun).is_some()) {
+                tell_fight(&before.file, self.rival, context);
             }
         }
         if let Ok(file) = &report.conflist {

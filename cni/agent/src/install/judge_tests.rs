@@ -50,8 +50,11 @@ impl Bench {
     }
 }
 
+fn write() -> Step {
+    Step::Write { name: "10.conflist".to_owned(), text: String::new(), mode: FileMode::Ours }
+}
+
 fn right(wrote: bool) -> PassReport {
-    let write = || Step::Write { name: "10.conflist".to_owned(), text: String::new(), mode: FileMode::Ours };
     PassReport {
         binaries: Ok(false),
         kubeconfig: Ok(false),
@@ -84,6 +87,19 @@ fn what_somebody_undoes_is_a_heal_and_in_the_end_a_fight() {
     assert_eq!(bench.judge.touch(bench.now), Touch::Now);
     bench.look("b", right(true));
     bench.has(&["millrace_heal_seconds_count 5", "millrace_conflist_fights_total 1"]);
+    assert!(matches!(bench.judge.touch(bench.now), Touch::Later(_)));
+}
+
+#[test]
+fn whoever_reverts_each_write_of_a_pass_is_fought_after_two() {
+    let mut bench = Bench::new();
+    bench.look("a", right(true));
+    let restless =
+        || PassReport { conflist: Err(ConflistError::Restless), steps: vec![write(); 4], ..right(false) };
+    bench.look("a", restless());
+    bench.has(&["millrace_conflist_fights_total 0"]);
+    bench.look("a", restless());
+    bench.has(&["millrace_heal_seconds_count 0", "millrace_conflist_fights_total 1"]);
     assert!(matches!(bench.judge.touch(bench.now), Touch::Later(_)));
 }
 
