@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Networks of others on the node: the lists that they write (`scenarios/networks`), and when they write them again.
 
+use cluster::LabError;
 use cluster::hand::Writing;
 use cucumber::{given, when};
 use serde::Deserialize;
@@ -26,6 +27,12 @@ struct Network {
 #[given(regex = r#"^the node's network is that of "([a-z-]+)"$"#)]
 async fn network(world: &mut LabWorld, name: String) -> Step {
     bare(world)?;
+    let tier = world.cluster().await?;
+    if tier.node()?.network().is_null() {
+        // Whoever takes part in pods' networks there is no program of the lab.
+        let what = "give a node the network of somebody else".to_owned();
+        return Err(LabError::Unsupported { tier: tier.tier(), what }.into());
+    }
     let file = world.lab()?.plan.root.join(format!("scenarios/networks/{name}.yaml"));
     let text = std::fs::read_to_string(file).map_err(Stop::harness)?;
     let network: Network = serde_saphyr::from_str(&text).map_err(Stop::harness)?;
