@@ -280,9 +280,10 @@ pub trait Front: Send + Sync {
         let all = self.requests();
         let mut denials = Vec::new();
         for (at, one) in all.iter().enumerate() {
+            // One that is answered otherwise, also that there is no such object, was allowed.
+            let allowed = |later: &Asked| later.denied.is_none() && later.code.is_some_and(|code| code < 500);
             let again = |later: &Asked| {
-                later.succeeded()
-                    && (&later.user, later.verb, &later.path) == (&one.user, one.verb, &one.path)
+                allowed(later) && (&later.user, later.verb, &later.path) == (&one.user, one.verb, &one.path)
             };
             let Some(why) = one.denied.as_ref().filter(|_| filter(one)) else { continue };
             if !all.iter().skip(at + 1).any(again) {
