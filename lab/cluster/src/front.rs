@@ -274,9 +274,9 @@ pub trait Front: Send + Sync {
     /// Requests so far, in order of arrival.
     fn requests(&self) -> Vec<Asked>;
 
-    /// Denials of matching requests that were not allowed when they were made again. A real API server goes by new roles and policies a moment after
-    /// they were applied: who is told so early asks again.
-    fn denials(&self, filter: Filter<'_>) -> Vec<String> {
+    /// Denials of matching requests. A real API server goes by new roles and policies a moment after they were applied, and who is told so early asks
+    /// again: `forgives` leaves out what was not denied when the same was asked again.
+    fn denials(&self, filter: Filter<'_>, forgives: bool) -> Vec<String> {
         let all = self.requests();
         let mut denials = Vec::new();
         for (at, one) in all.iter().enumerate() {
@@ -286,7 +286,7 @@ pub trait Front: Send + Sync {
                 allowed(later) && (&later.user, later.verb, &later.path) == (&one.user, one.verb, &one.path)
             };
             let Some(why) = one.denied.as_ref().filter(|_| filter(one)) else { continue };
-            if !all.iter().skip(at + 1).any(again) {
+            if !(forgives && all.iter().skip(at + 1).any(again)) {
                 denials.push(why.clone());
             }
         }

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use cluster::{
-    AgentStandIn, Chaos, Cluster, Configuration, Fault, Installed, Kernel, LabError, Node, PodStart,
+    AgentStandIn, Chaos, Cluster, Configuration, Fault, Filter, Installed, Kernel, LabError, Node, PodStart,
     RuntimeProfile,
 };
 pub use kubelet::leftovers::Leftovers;
@@ -233,6 +233,15 @@ impl Tier {
             Parts::Embedded(cluster, _) => Ok(cluster.api()?.client_with_token(token)),
             Parts::Remote(cluster) => cluster.client_with_token(token),
         }
+    }
+
+    /// Denials of requests, as [`cluster::Front::denials`] has them: only a real API server is forgiven anything.
+    ///
+    /// # Errors
+    /// Nobody stands before the API server.
+    pub fn denials(&self, filter: Filter<'_>) -> Result<Vec<String>, LabError> {
+        let is_real = !matches!(&self.0, Parts::Embedded(_, None));
+        Ok(self.front()?.denials(filter, is_real))
     }
 
     /// An object as the API server has it now.

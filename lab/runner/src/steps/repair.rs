@@ -196,7 +196,7 @@ async fn written(world: &mut LabWorld, wanted: String) -> Step {
 async fn rights(world: &mut LabWorld) -> Step {
     let user = cluster::plugin_user();
     let tier = world.cluster().await?;
-    let denied = tier.front()?.denials(&|one| one.user == user);
+    let denied = tier.denials(&|one| one.user == user)?;
     let unused: Vec<_> =
         tier.server()?.unused_rights(&user).into_iter().filter(|right| changes_pods(right)).collect();
     if denied.is_empty() && unused.is_empty() {

@@ -26,7 +26,7 @@ pub(super) async fn requests(world: &mut LabWorld) -> Result<Vec<Asked>, Stop> {
 /// No request of it lacked a right.
 #[then("the taint controller was denied nothing")]
 async fn denied_nothing(world: &mut LabWorld) -> Step {
-    let denied = world.cluster().await?.front()?.denials(&|one| one.user == user());
+    let denied = world.cluster().await?.denials(&|one| one.user == user())?;
     if denied.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("it lacked {denied:?}"))) }
 }
 
