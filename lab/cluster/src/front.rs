@@ -274,25 +274,6 @@ pub trait Front: Send + Sync {
     /// Requests so far, in order of arrival.
     fn requests(&self) -> Vec<Asked>;
 
-    /// Denials of matching requests. A real API server goes by new roles and policies a moment after they were applied, and who is told so early asks
-    /// again: `forgives` leaves out what was not denied when the same was asked again.
-    fn denials(&self, filter: Filter<'_>, forgives: bool) -> Vec<String> {
-        let all = self.requests();
-        let mut denials = Vec::new();
-        for (at, one) in all.iter().enumerate() {
-            // One that is answered otherwise, also that there is no such object, was allowed.
-            let allowed = |later: &Asked| later.denied.is_none() && later.code.is_some_and(|code| code < 500);
-            let again = |later: &Asked| {
-                allowed(later) && (&later.user, later.verb, &later.path) == (&one.user, one.verb, &one.path)
-            };
-            let Some(why) = one.denied.as_ref().filter(|_| filter(one)) else { continue };
-            if !(forgives && all.iter().skip(at + 1).any(again)) {
-                denials.push(why.clone());
-            }
-        }
-        denials
-    }
-
     /// Number of matching requests so far.
     fn count(&self, filter: Filter<'_>) -> usize {
         self.requests().iter().filter(|one| filter(one)).count()
@@ -300,4 +281,55 @@ pub trait Front: Send + Sync {
 
     /// Waits until at least `count` requests match (arrived, or answered if the filter looks at the code). The deadline is the caller's.
     async fn until_requests(&self, count: usize, filter: Filter<'_>);
+}
+
+/// Denials of matching requests. A real API server goes by new roles and policies a moment after they were applied, and who is told so early asks again:
+/// `forgives` leaves out what was not denied when the same was asked again.
+#[must_use]
+pub fn denials(requests: &[Asked], filter: Filter<'_>, forgives: bool) -> Vec<String> {
+    let mut denials = Vec::new();
+    for (at, one) in requests.iter().enumerate() {
+        let Some(why) = one.denied.as_ref().filter(|_| filter(one)) else { continue };
+        // One that is answered otherwise, also that there is no such object, was allowed.
+        let allowed = |later: &Asked| later.denied.is_none() && later.code.is_some_and(|code| code < 500);
+        let same = |later: &Asked| {
+            (&later.user, later.verb, &later.path) == (&one.user, one.verb, &one.path) && allowed(later)
+        };
+        if !(forgives && requests.iter().skip(at + 1).any(same)) {
+            denials.push(why.clone());
+        }
+    }
+    denials
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(path: &str, code: u16) -> Asked {
+        Asked {
+            order: 0,
+            at: Duration::ZERO,
+            verb: Verb::Get,
+            path: path.to_owned(),
+            query: None,
+            resource: None,
+            name: None,
+            user: "agent".to_owned(),
+            pod: None,
+            code: Some(code),
+            denied: (code == 403).then(|| format!("get {path}")),
+            initial: None,
+        }
+    }
+
+    #[test]
+    fn a_denial_is_forgiven_if_the_same_is_not_denied_later() {
+        let all = [asked("/a", 403), asked("/b", 403), asked("/a", 404), asked("/b", 503), asked("/c", 200)];
+        assert_eq!(denials(&all, &|_| true, false), ["get /a", "get /b"]);
+        assert_eq!(denials(&all, &|_| true, true), ["get /b"]);
+        assert_eq!(denials(&all, &|one| one.path == "/a", false), ["get /a"]);
+        let first_allowed = [asked("/a", 200), asked("/a", 403)];
+        assert_eq!(denials(&first_allowed, &|_| true, true), ["get /a"]);
+    }
 }

@@ -147,7 +147,7 @@ const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 const IMAGE: &str = "sidecar.istio.io/proxyImage";
 const LOG_LEVEL: &str = "sidecar.istio.io/agentLogLevel";
 
-/// What of a `ProxyConfig` matters here.
+/// Fields of `ProxyConfig` that rules depend on.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OfProxy {

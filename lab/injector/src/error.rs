@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why a pod cannot be injected.
+//! Errors of injection.
 
 /// Injection error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

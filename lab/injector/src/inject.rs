@@ -66,7 +66,7 @@ fn list(spec: &Map<String, Value>, name: &str) -> Vec<Value> {
     spec.get(name).and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-/// Names of what is added.
+/// Value of the annotation [`STATUS`].
 fn status(first: Option<&Value>, config: &Config) -> Value {
     let first = first.map(|container| container["name"].clone());
     let proxy = Value::from(containers::PROXY);
@@ -80,16 +80,15 @@ fn status(first: Option<&Value>, config: &Config) -> Value {
 
 /// Labels and annotations.
 fn describe(pod: &mut Value, traffic: &Traffic, config: &Config, status: &Value) -> Result<(), InjectError> {
-    let containers = pod["spec"]["containers"].as_array().cloned().unwrap_or_default();
-    let labels = workload::labels(&pod["metadata"]);
+    let (labels, default_container) = (workload::labels(&pod["metadata"]), workload::default_container(pod));
     let metadata =
         pod.get_mut("metadata").and_then(Value::as_object_mut).ok_or(InjectError::NoPod("metadata"))?;
     let mut all = taken(metadata, "labels");
     all.extend(labels.map(|(name, value)| (name.to_owned(), Value::from(value))));
     metadata.insert("labels".to_owned(), Value::Object(all));
     let mut annotations = taken(metadata, "annotations");
-    for (name, value) in workload::default_container(&annotations, &containers) {
-        annotations.insert(name.to_owned(), Value::from(value));
+    for (name, value) in default_container {
+        annotations.entry(name).or_insert(Value::from(value));
     }
     annotations.insert("istio.io/rev".to_owned(), Value::from(REVISION));
     annotations.insert(STATUS.to_owned(), Value::from(status.to_string()));

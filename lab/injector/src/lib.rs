@@ -5,7 +5,7 @@
 //! | module | what it decides |
 //! |---|---|
 //! | [`config`] | what a mesh says of all its pods |
-//! | `error` | why a pod cannot be injected |
+//! | `error` | errors of injection |
 //! | `documents` | what a mesh's documents say of it |
 //! | [`traffic`] | what this pod says of its traffic, and the annotations that say it to the plugin |
 //! | [`containers`] | the containers that are added |

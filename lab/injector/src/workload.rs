@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Labels and annotations that every injected pod gets: what its workload is called, and which of its containers is the app.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::containers::PROXY;
 
@@ -44,14 +44,11 @@ pub(crate) fn labels(metadata: &Value) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Annotations that tell kubectl which container is meant, unless the pod has them.
-pub(crate) fn default_container(
-    own: &Map<String, Value>,
-    containers: &[Value],
-) -> Vec<(&'static str, String)> {
-    let mut names = containers.iter().filter_map(|container| container["name"].as_str());
+/// Annotations that tell kubectl which container is meant.
+pub(crate) fn default_container(pod: &Value) -> Vec<(&'static str, String)> {
+    let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+    let mut names = containers.filter_map(|container| container["name"].as_str());
     let Some(app) = names.find(|name| *name != PROXY) else { return Vec::new() };
     let both = ["kubectl.kubernetes.io/default-logs-container", "kubectl.kubernetes.io/default-container"];
-    let missing = both.into_iter().filter(|name| !own.contains_key(*name));
-    missing.map(|name| (name, app.to_owned())).collect()
+    both.map(|name| (name, app.to_owned())).into()
 }

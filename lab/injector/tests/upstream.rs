@@ -54,7 +54,7 @@ fn read<T: DeserializeOwned>(file: &str) -> T {
 }
 
 impl Case {
-    /// What is said of the mesh, as the lab says it.
+    /// The lab's form of `values`, `mesh` and istiod's settings.
     fn config(&self) -> Config {
         let (cni, proxy) = (&self.values["pilot"]["cni"], &self.values["global"]["proxy"]);
         let (mesh, of_proxies) = (&self.mesh, &self.mesh["defaultConfig"]);

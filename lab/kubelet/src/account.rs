@@ -142,7 +142,7 @@ impl Credentials {
 ///
 /// # Errors
 /// The API gives none.
-pub(crate) async fn token(
+pub async fn token(
     client: &kube::Client,
     account: &Account,
     pod: Option<&str>,

@@ -65,19 +65,10 @@ struct RealServer {
     /// Restarted while others use it.
     api: Mutex<Program>,
     followers: [Program; 2],
-    /// How it is started.
+    /// Command line of the API server.
     path: PathBuf,
     arguments: Vec<String>,
     logs: PathBuf,
-}
-
-impl RealServer {
-    /// Waits until it is ready.
-    async fn start(&self, client: &Client) -> Result<(), Error> {
-        let mut api = self.api.lock().await;
-        *api = Program::start(None, &self.path, &self.arguments, &[], &self.logs).await?;
-        ready(&mut api, client).await
-    }
 }
 
 /// Waits until an API server is ready.
@@ -163,9 +154,11 @@ impl Control {
         let Server::Real(server) = &self.server else {
             return Err(Error::Other("restart the API server", "it is embedded".to_owned()));
         };
-        server.api.lock().await.kill().await?;
+        let mut api = server.api.lock().await;
+        api.kill().await?;
         tokio::time::sleep(away).await;
-        server.start(&self.client).await
+        *api = Program::start(None, &server.path, &server.arguments, &[], &server.logs).await?;
+        ready(&mut api, &self.client).await
     }
 
     /// Serves an embedded API server where a real one would be.

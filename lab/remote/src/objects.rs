@@ -37,13 +37,13 @@ pub(crate) async fn remove_nodes(client: &Client, objects: &[Value]) -> Result<(
     let (nodes, pods): (Api<Node>, Api<Pod>) = (Api::all(client.clone()), Api::all(client.clone()));
     for object in objects.iter().filter(|object| object["kind"] == "Node") {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        there(nodes.delete(name, &DeleteParams::default()).await)
+        unless_gone(nodes.delete(name, &DeleteParams::default()).await)
             .map_err(Error::api(format!("delete node {name}")))?;
         let of_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
         for pod in pods.list(&of_node).await.map_err(Error::api("list pods"))? {
             let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
             let name = pod.name_any();
-            there(pods.delete(&name, &DeleteParams::default().grace_period(0)).await)
+            unless_gone(pods.delete(&name, &DeleteParams::default().grace_period(0)).await)
                 .map_err(Error::api(format!("delete pod {name}")))?;
         }
     }
@@ -51,7 +51,7 @@ pub(crate) async fn remove_nodes(client: &Client, objects: &[Value]) -> Result<(
 }
 
 /// A deletion; that of what is gone already is right.
-fn there<T>(deleted: kube::Result<T>) -> kube::Result<()> {
+fn unless_gone<T>(deleted: kube::Result<T>) -> kube::Result<()> {
     match deleted {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         deleted => deleted.map(drop),
@@ -71,7 +71,7 @@ pub(crate) async fn remove(client: &Client, objects: &[Value], deadline: Duratio
     }
     for object in others.into_iter().rev() {
         let (api, name) = of(client, object).await?;
-        there(api.delete(&name, &DeleteParams::default()).await)
+        unless_gone(api.delete(&name, &DeleteParams::default()).await)
             .map_err(Error::api(format!("delete {} {name}", object["kind"])))?;
     }
     Ok(())

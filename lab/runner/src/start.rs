@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 
 use crate::binaries::AGENT;
 use crate::catalogue::Catalogue;
-use crate::cli::{BuildArgs, Cli, Command, RealArgs, RunArgs, Selection};
+use crate::cli::{BuildArgs, Cli, Command, KubernetesVersion, RealArgs, RunArgs, Selection};
 use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::mutants::{self, weave};
@@ -169,6 +169,12 @@ fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
+    if args.on.version != KubernetesVersion::default() && !args.on.needs_components() {
+        eprintln!(
+            "cnilab: --version: nothing of this run is Kubernetes' own: add --real, or --api kubernetes"
+        );
+        return Ok(Exit::Usage);
+    }
     let is_guest = args.kubeconfig.is_some() && args.agent_image.is_none();
     if is_guest && args.sut.is_some() {
         eprintln!(

@@ -12,10 +12,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use apiserver::Account;
+use cluster::front::denials;
 use cluster::{
     AgentStandIn, Chaos, Cluster, Configuration, Fault, Filter, Installed, Kernel, LabError, Node, PodStart,
     RuntimeProfile,
 };
+use kubelet::account;
 pub use kubelet::leftovers::Leftovers;
 use kubelet::options::Leaving;
 pub use kubelet::options::scaled;
@@ -34,6 +37,8 @@ use crate::plan::Plan;
 use crate::product::Deployment;
 use crate::tier::started::RealControlPlane;
 
+/// Life of a token that a scenario asks for.
+const TOKEN_LIFE: Duration = Duration::from_secs(3600);
 /// Name of the tier of embedded parts.
 pub const NETNS: &str = kubelet::TIER;
 /// Name of the tier of real parts that a run starts.
@@ -235,13 +240,26 @@ impl Tier {
         }
     }
 
-    /// Denials of requests, as [`cluster::Front::denials`] has them: only a real API server is forgiven anything.
+    /// A token of an account (namespace and name), bound to a pod if one is named, as a kubelet asks for one.
+    ///
+    /// # Errors
+    /// The API server issues none.
+    pub async fn account_token(
+        &self,
+        (namespace, name): (&str, &str),
+        pod: Option<&str>,
+    ) -> Result<String, LabError> {
+        let account = Account { namespace: namespace.to_owned(), name: name.to_owned() };
+        Ok(account::token(&self.client(), &account, pod, TOKEN_LIFE).await?)
+    }
+
+    /// Denials of requests: only a real API server is forgiven anything.
     ///
     /// # Errors
     /// Nobody stands before the API server.
     pub fn denials(&self, filter: Filter<'_>) -> Result<Vec<String>, LabError> {
         let is_real = !matches!(&self.0, Parts::Embedded(_, None));
-        Ok(self.front()?.denials(filter, is_real))
+        Ok(denials(&self.front()?.requests(), filter, is_real))
     }
 
     /// An object as the API server has it now.

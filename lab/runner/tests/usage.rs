@@ -54,6 +54,7 @@ fn a_wrong_command_line_is_usage() {
         &["run", "--mutant", "nobody-plants-this"],
         &["run", "--mutant", "all", "--feature", "redirection", "--tags", "@protocol"],
         &["run", "--mutant", "all", "--sut", "/opt/cni/bin"],
+        &["run", "--version", "1.36"],
     ] {
         assert_eq!(code(args), Some(2), "{args:?}");
     }

@@ -108,9 +108,8 @@ pub async fn agents(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
     let tier = world.cluster().await?;
     let all = tier.pods(SYSTEM_NAMESPACE, ("k8s-app", DAEMONSET)).await?;
     let nodes = tier.nodes();
-    let of = |pod: &Value| pod["spec"]["nodeName"].as_str().map(str::to_owned);
-    let plays = |pod: &Value| of(pod).is_none_or(|name| nodes.iter().any(|node| node.name() == name));
-    Ok(all.into_iter().filter(plays).collect())
+    let plays = |on: &Value| on.is_null() || nodes.iter().any(|node| *on == *node.name());
+    Ok(all.into_iter().filter(|pod| plays(&pod["spec"]["nodeName"])).collect())
 }
 
 /// Name of the agent's pod that is not terminating; of several that of the first node.

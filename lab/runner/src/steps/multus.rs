@@ -6,10 +6,6 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cucumber::{gherkin, given, then, when};
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::Api;
-use kube::api::PostParams;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -75,11 +71,7 @@ async fn installed(world: &mut LabWorld, kind: String, more: String) -> Step {
 /// Kubeconfig with a token of Multus' account.
 async fn kubeconfig(world: &mut LabWorld) -> Result<Value, Stop> {
     let tier = world.cluster().await?;
-    let accounts: Api<ServiceAccount> = Api::namespaced(tier.client(), ACCOUNT.0);
-    let spec = TokenRequestSpec { expiration_seconds: Some(3600), ..TokenRequestSpec::default() };
-    let wanted = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
-    let made = accounts.create_token_request(ACCOUNT.1, &PostParams::default(), &wanted).await;
-    let token = made.map_err(Stop::harness)?.status.map(|status| status.token);
+    let token = tier.account_token(ACCOUNT, None).await?;
     let authority = STANDARD.encode(tier.server()?.ca());
     Ok(json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "multus-context",

@@ -6,10 +6,8 @@ use std::collections::BTreeSet;
 use cluster::{PodName, SYSTEM_NAMESPACE};
 use cucumber::gherkin;
 use cucumber::{given, then, when};
-use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
-use kube::api::PostParams;
-use kube::{Api, ResourceExt as _};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
 use serde_json::{Value, json};
 
 use super::agent::objects::{CONTAINER, DAEMONSET};
@@ -79,7 +77,10 @@ async fn attempt(
         _ => agent(world).await?,
     };
     let tier = world.cluster().await?;
-    let token = token(&tier.client(), &pod).await?;
+    let pods: Api<Pod> = Api::namespaced(tier.client(), &pod.namespace);
+    let spec = pods.get(&pod.name).await.map_err(Stop::harness)?.spec;
+    let account = spec.and_then(|spec| spec.service_account_name).unwrap_or_default();
+    let token = tier.account_token((&pod.namespace, &account), Some(&pod.name)).await?;
     let request = request(&verb, &resource, &at, body)?;
     let answer = tier.client_as(&token)?.request::<Value>(request).await;
     (world.agent.tried, world.taints.controllers.tried) = (true, true);
@@ -89,26 +90,6 @@ async fn attempt(
         Err(other) => return Err(Stop::harness(other)),
     });
     Ok(())
-}
-
-/// A token of the pod's account that is bound to the pod, as its kubelet asks for one.
-async fn token(client: &kube::Client, pod: &PodName) -> Result<String, Stop> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &pod.namespace);
-    let found = pods.get(&pod.name).await.map_err(Stop::harness)?;
-    let account = found.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref());
-    let bound = BoundObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Pod".to_owned()),
-        name: Some(pod.name.clone()),
-        uid: found.uid(),
-    };
-    let spec = TokenRequestSpec { bound_object_ref: Some(bound), ..TokenRequestSpec::default() };
-    let wanted = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
-    let account = account.unwrap_or("default");
-    let made = accounts.create_token_request(account, &PostParams::default(), &wanted).await;
-    let status = made.map_err(Stop::harness)?.status;
-    status.and_then(|status| status.token).ok_or_else(|| Stop::harness("the API server issued no token"))
 }
 
 /// `patch pods/status shop/a`.

@@ -251,7 +251,10 @@ impl RealControlPlane {
 struct RealMachines(Arc<Cluster>);
 
 fn restarted(result: Result<(), real::Error>) -> Result<(), LabError> {
-    result.map_err(|error| LabError::Harness { what: "start it again".to_owned(), why: error.to_string() })
+    result.map_err(|error| LabError::Harness {
+        what: "restart a part of the cluster".to_owned(),
+        why: error.to_string(),
+    })
 }
 
 #[async_trait]
