@@ -1,11 +1,11 @@
-@real-kernel @install-cni @serial
+@real-kernel @install-cni
 Feature: An uninstall reaches every node of a large cluster (istio-59846; field S12)
-  Fifty agents are told to stop within moments, and each has to find out why before its account, its roles or its namespace are gone.
-  Each scenario has the machine for itself: an API server that is too slow is a silent one, and silence uninstalls nothing.
+  All agents are told to stop within moments, and each has to find out why before its account, its roles or its namespace are gone.
+  Fifty agents have the machine for themselves: an API server that is too slow is a silent one, and silence uninstalls nothing.
   An agent that has not reached it once cannot tell a revoked token from a wrong one, so each follows its node first.
 
-  Scenario Outline: All of it is deleted <order> on 50 nodes
-    Given 50 nodes
+  Scenario Outline: All of it is deleted <order> on <nodes> nodes
+    Given <nodes> nodes
     And the node agent is ready
     And the node agent follows the node's pods
     When nobody uses the node agent's token for 10 s
@@ -13,31 +13,35 @@ Feature: An uninstall reaches every node of a large cluster (istio-59846; field 
     Then nothing of ours is left on any node
     And a pod of the mesh and one outside of it start on every node
 
+    @serial
+    Examples:
+      | order           | nodes |
+      | as Helm does it | 50    |
+
+    @serial @mutant:deletion-begun-unheard
+    Examples:
+      | order             | nodes |
+      | in the foreground | 50    |
+
     @mutant:deletion-unheard
     Examples:
-      | order              |
-      | as it was rendered |
-      | in reverse         |
-      | as Helm does it    |
-
-    @mutant:deletion-begun-unheard
-    Examples:
-      | order              |
-      | in the foreground  |
+      | order              | nodes |
+      | as it was rendered | 10    |
+      | in reverse         | 10    |
 
     @mutant:namespace-outlived
     Examples:
-      | order              |
-      | with its namespace |
+      | order              | nodes |
+      | with its namespace | 10    |
 
     @mutant:gone-keeps
     Examples:
-      | order                  |
-      | by its DaemonSet alone |
+      | order                  | nodes |
+      | by its DaemonSet alone | 10    |
 
   @mutant:no-outbound-capture
   Scenario: Pods that run meanwhile keep their rules
-    Given 50 nodes
+    Given 10 nodes
     And the node agent is ready
     And pod "cart" of the mesh
     And exposure of pod "cart" is measured every 50 ms

@@ -25,6 +25,7 @@ use crate::api_access::ApiAccess;
 use crate::cni::call::Caller;
 use crate::cni::chain::Chain;
 use crate::cni::multus::{self, Multus};
+use crate::controllers::owned::text;
 use crate::error::Error;
 use crate::leftovers::Leftovers;
 use crate::netns::{self, Namespace, NamespaceRole};
@@ -241,17 +242,16 @@ impl NetnsNode {
     /// # Errors
     /// The object is no pod.
     pub fn admit(&self, object: &Value) -> Result<Option<Arc<Slot>>, Error> {
+        let name = PodName::new(text(object, "namespace"), text(object, "name"));
+        if self.slot(&name).is_some_and(|slot| slot.plan.uid == text(object, "uid")) {
+            return Ok(None);
+        }
         let mut plan = Plan::new(object, &self.options.binaries)?;
         if self.options.runtime.pod_uid == PodUid::Withheld {
             plan.runtime_uid.clear();
         }
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if slots.get(&plan.pod).is_some_and(|slot| slot.plan.uid == plan.uid) {
-            return Ok(None);
-        }
         let slot = Arc::new(Slot::new(plan));
-        slots.insert(slot.plan.pod.clone(), Arc::clone(&slot));
-        drop(slots);
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::clone(&slot));
         self.seen.send_replace(());
         Ok(Some(slot))
     }

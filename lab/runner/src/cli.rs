@@ -210,7 +210,7 @@ pub struct RunArgs {
     /// Plays the run in a container of Docker or Podman, for who has no root on the host (docs/lab.md)
     #[arg(long, conflicts_with_all = ["kubeconfig", "mutant", "keep", "real"])]
     pub container: bool,
-    /// Scenarios at a time [default: six times the number of cores, twelve times with --mutant]
+    /// Scenarios at a time [default: twelve times the number of cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
     /// Delays the lab's own actors by chance: kubelet, controllers, events of watches, starts of processes

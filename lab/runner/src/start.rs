@@ -24,10 +24,7 @@ use crate::{
 
 /// Scenarios at a time, per core: most of a scenario's time is waiting. Fewer leave cores idle, and what waits for a core is late for its
 /// deadlines.
-const JOBS_PER_CORE: usize = 6;
-
-/// The same of defects: each scenario of a defect ends at the first step that sees it, and most of them wait for something that does not come.
-const DEFECTS_PER_CORE: usize = 12;
+const JOBS_PER_CORE: usize = 12;
 
 /// Runs the command line.
 pub fn start(cli: Cli) -> anyhow::Result<Exit> {
@@ -334,13 +331,12 @@ fn jobs(args: &RunArgs) -> usize {
         Some(_) => 1,
         // Each scenario has a control plane, and all are at the same address.
         None if args.on.needs_components() => 1,
-        None => args.jobs.map_or_else(|| default_jobs(args), usize::from),
+        None => args.jobs.map_or_else(default_jobs, usize::from),
     }
 }
 
-fn default_jobs(args: &RunArgs) -> usize {
-    let per_core = if args.mutant.is_some() { DEFECTS_PER_CORE } else { JOBS_PER_CORE };
-    std::thread::available_parallelism().map_or(1, usize::from) * per_core
+fn default_jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from) * JOBS_PER_CORE
 }
 
 /// Sixteen bits that differ from run to run: enough to tell runs apart, short enough to read out.
