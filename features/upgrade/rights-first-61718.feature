@@ -11,6 +11,15 @@ Feature: The roles go before the DaemonSet does (istio-61718)
     And the conflist "10-lab.conflist" is as it was
     And nothing of ours is left on the node
 
+  @mutant:deletion-begun-unheard
+  Scenario: Rights are deleted, then the DaemonSet, which waits for its pods
+    Given the node agent is ready
+    And the node agent follows the node's pods
+    When the DaemonSet is deleted in the foreground, its rights first
+    Then there is no pod of the node agent
+    And the conflist "10-lab.conflist" is as it was
+    And nothing of ours is left on the node
+
   @mutant:binary-not-kept
   Scenario: What runs goes on behind its proxy
     Given the node agent is ready

@@ -58,7 +58,7 @@ Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846;
 
   @mutant:gone-keeps
   Scenario: Pods start again as if we had never been there
-    Given pod "web" outside the mesh
+    Given pod "web" of the mesh
     When the DaemonSet is deleted
     Then it runs
     And its namespace holds no rule
@@ -77,7 +77,7 @@ Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846;
       | in reverse         |
       | as Helm does it    |
 
-    @mutant:deletion-begun-unheard
+    @mutant:deleting-daemonset-kept
     Examples:
       | order              |
       | in the foreground  |
@@ -108,7 +108,7 @@ Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846;
       | in reverse         |
       | as Helm does it    |
 
-    @mutant:deletion-begun-unheard
+    @mutant:deleting-daemonset-kept
     Examples:
       | order              |
       | in the foreground  |

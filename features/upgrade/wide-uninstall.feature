@@ -18,16 +18,16 @@ Feature: An uninstall reaches every node of a large cluster (istio-59846; field 
       | order           | nodes |
       | as Helm does it | 50    |
 
-    @serial @mutant:deletion-begun-unheard
-    Examples:
-      | order             | nodes |
-      | in the foreground | 50    |
-
     @mutant:deletion-unheard
     Examples:
       | order              | nodes |
       | as it was rendered | 10    |
       | in reverse         | 10    |
+
+    @mutant:deleting-daemonset-kept
+    Examples:
+      | order             | nodes |
+      | in the foreground | 10    |
 
     @mutant:namespace-outlived
     Examples:

@@ -160,6 +160,7 @@ impl Lane<'_> {
             known: &known,
             counters: before,
             met: BTreeSet::new(),
+            ports: BTreeSet::new(),
             settling: SETTLING,
         };
         for spec in &specs {
@@ -211,8 +212,8 @@ impl Lane<'_> {
 
     fn packet(&mut self, pass: &mut Pass<'_>, spec: &Spec) -> anyhow::Result<()> {
         let port = spec.source_port.unwrap_or_else(|| self.next_port(pass.pod, spec));
-        if spec.source_port.is_some() {
-            // Not the first of this configuration from that port, perhaps.
+        if !pass.ports.insert(port) {
+            // The kernel looks through the whole machine's connections for that.
             forget::connections()?;
         }
         let course = expect::course(pass.rules, pass.pod, spec, port);

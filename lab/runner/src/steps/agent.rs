@@ -218,13 +218,6 @@ async fn as_before(world: &mut LabWorld, file: String, how: String) -> Step {
     }
 }
 
-async fn delete_set(world: &mut LabWorld) -> Step {
-    let client = world.cluster().await?.client();
-    let sets: Api<DaemonSet> = Api::namespaced(client, SYSTEM_NAMESPACE);
-    sets.delete(DAEMONSET, &DeleteParams::default()).await.map_err(Stop::harness)?;
-    gone(world).await
-}
-
 /// Waits until no pod of the agent exists.
 pub async fn gone(world: &mut LabWorld) -> Step {
     eventually(world, SOON, async |world| match agents(world).await?.as_slice() {
@@ -234,18 +227,21 @@ pub async fn gone(world: &mut LabWorld) -> Step {
     .await
 }
 
-/// Waits until its pods are gone.
-#[when("the DaemonSet is deleted")]
-async fn delete(world: &mut LabWorld) -> Step {
-    delete_set(world).await
-}
-
-/// Deletes roles and bindings before the DaemonSet, as `helm uninstall` may.
-#[when("the DaemonSet is deleted, its rights first")]
-async fn delete_rights_first(world: &mut LabWorld) -> Step {
-    world.agent.tried = true;
-    chart::delete(world, "rbac.authorization.k8s.io").await?;
-    delete_set(world).await
+/// Waits until its pods are gone. In the foreground it keeps a `deletionTimestamp` until then; roles and bindings may go before, as
+/// `helm uninstall` does it.
+#[when(regex = r"^the DaemonSet is deleted( in the foreground)?(, its rights first)?$")]
+async fn delete(world: &mut LabWorld, foreground: String, rights: String) -> Step {
+    if !rights.is_empty() {
+        world.agent.tried = true;
+        chart::delete(world, "rbac.authorization.k8s.io").await?;
+    }
+    let how = match foreground.is_empty() {
+        true => DeleteParams::default(),
+        false => DeleteParams::foreground(),
+    };
+    let sets: Api<DaemonSet> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
+    sets.delete(DAEMONSET, &how).await.map_err(Stop::harness)?;
+    gone(world).await
 }
 
 /// No binary, kubeconfig, socket, conflist entry or temporary file.

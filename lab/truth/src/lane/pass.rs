@@ -25,6 +25,8 @@ pub(super) struct Pass<'a> {
     pub(super) known: &'a [Known],
     pub(super) counters: Vec<(Place, u64)>,
     pub(super) met: BTreeSet<Place>,
+    /// Ports that packets have been sent from.
+    pub(super) ports: BTreeSet<u16>,
     /// Timeout for the expected counters.
     pub(super) settling: Duration,
 }

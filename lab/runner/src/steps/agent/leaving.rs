@@ -211,13 +211,6 @@ async fn evicted(world: &mut LabWorld) -> Step {
     .await
 }
 
-/// It keeps a `deletionTimestamp` until its pods are gone.
-#[when("the DaemonSet is deleted in the foreground")]
-async fn foreground(world: &mut LabWorld) -> Step {
-    sets(world)?.delete(DAEMONSET, &DeleteParams::foreground()).await.map_err(Stop::harness)?;
-    gone(world).await
-}
-
 /// Waits until its pod is gone.
 #[when("the DaemonSet's affinity leaves the node out")]
 async fn affinity(world: &mut LabWorld) -> Step {
