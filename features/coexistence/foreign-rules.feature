@@ -27,7 +27,7 @@ Feature: The plugin shares a pod's tables with others
     And TCP from "cart" to "outside" port 8080 passes 15001
     And TCP from "outside" to "cart" port 8080 passes 15006
 
-  @mutant:tables-flushed @mutant:second-add-fails
+  @mutant:second-add-fails
   Scenario: Where everything is as it must be nothing is written
     Given its namespace holds rules of others around all of ours
     When the plugin's ADD is repeated

@@ -51,7 +51,7 @@ Feature: A node that is made with a taint loses it once the agent is ready there
   Scenario: A ready node that somebody taints again is freed again
     Given node "far" is made with the taints "cni.istio.io/not-ready"
     And the agent on node "far" is ready
-    And the taint controller runs
-    And node "far" has the taints ""
+    When the taint controller runs
+    Then node "far" has the taints ""
     When somebody taints node "far" with "cni.istio.io/not-ready"
     Then node "far" has the taints ""

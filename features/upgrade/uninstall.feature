@@ -35,7 +35,7 @@ Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846;
     Then the conflist "10-lab.conflist" is as it was
     And nothing of ours is left on the node
 
-  @mutant:binary-not-kept
+  @mutant:gone-keeps
   Scenario: Nothing gets stuck of pods that start and end meanwhile
     Given pod "cart" of the mesh
     When the DaemonSet is deleted while pods like it start and end
@@ -44,7 +44,7 @@ Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846;
     When install-cni --purge is run on the node
     Then nothing of ours is left on the node
 
-  @mutant:binary-not-kept
+  @mutant:gone-keeps
   Scenario: An agent that was set up with its own plugin takes that back as well
     Given what is installed is remembered
     When the node agent's pod is evicted
@@ -70,10 +70,14 @@ Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846;
     And the conflist "10-lab.conflist" is as it was
     And a pod of the mesh and one outside of it start on every node
 
-    @mutant:deletion-unheard
+    @mutant:gone-keeps
     Examples:
       | order              |
       | as it was rendered |
+
+    @mutant:deletion-unheard
+    Examples:
+      | order              |
       | in reverse         |
       | as Helm does it    |
 
