@@ -49,6 +49,7 @@ Feature: A runtime uses the configuration that it has read (field 22)
     And the node agent is ready
     And exposure of pod "cart" is measured
     And its log may have the error "what took its place cannot be seen from here"
+    And the runtime has loaded "lab-net, istio-cni" within 5000 ms
     When the CNI directory is deleted and made again
     Then the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 20000 ms
     And the runtime has loaded "lab-net, istio-cni" within 5000 ms

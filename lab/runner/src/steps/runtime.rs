@@ -118,6 +118,7 @@ async fn waits(world: &mut LabWorld) -> Step {
 }
 
 /// What it would call for a pod, whatever the directory has meanwhile.
+#[given(regex = r#"^the runtime has loaded "([^"]*)" within (\d+) ms$"#)]
 #[then(regex = r#"^the runtime has loaded "([^"]*)" within (\d+) ms$"#)]
 async fn has_loaded(world: &mut LabWorld, wanted: String, millis: u64) -> Step {
     let tier = world.cluster().await?;
