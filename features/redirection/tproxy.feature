@@ -14,7 +14,7 @@ Feature: TPROXY keeps the client's address
     Then TCP from "outside" to "cart" port 8080 passes 15006
     And TCP from "outside" to "cart" port 80 passes 15006
 
-  @ipv6 @mutant:no-ipv6 @mutant:no-policy-routes @mutant:connmark-lost
+  @ipv6 @mutant:no-ipv6 @mutant:no-policy-routes @mutant:connmark-lost @mutant:lo-left-down
   Scenario: Inbound over IPv6
     Given its addresses are IPv6
     Then TCP from "outside" to "cart" port 8080 over IPv6 passes 15006

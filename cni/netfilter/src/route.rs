@@ -15,7 +15,9 @@ use redirect::ruleset::Family;
 use rustix::io::Errno;
 
 pub use error::RouteError;
-use message::{Change, RTM_NEWROUTE, RTM_NEWRULE, is_local_default, list_routes, list_rules, number, write};
+use message::{
+    Change, RTM_NEWROUTE, RTM_NEWRULE, is_local_default, list_routes, list_rules, loopback_up, number, write,
+};
 use rule::{PolicyRule, free_priority};
 
 use crate::address::{ATTEMPTS, Rtnetlink};
@@ -81,12 +83,27 @@ impl AddedRoutes {
 }
 
 impl Rtnetlink {
-    /// Makes the namespace hold the policy routes. On an error it is as it was before.
+    /// Makes the namespace hold the policy routes. On an error it is as it was before, but for `lo`, which an IPv6 route needs up: containerd has
+    /// it set up by a plugin of its own, at the same time as the pod's network (`setup_serially = false`).
     ///
     /// # Errors
     /// See [`RouteError`].
     pub fn add_policy_routes(&mut self, wanted: PolicyRoutes) -> Result<AddedRoutes, RouteError> {
         check(wanted)?;
+        match self.try_add(wanted) {
+            Err(RouteError::LoopbackDown(step)) => {
+                let answer = self.socket().ask(&loopback_up(), |_| Ok(()));
+                answer.map_err(|error| match error {
+                    ExchangeError::Refused(_) => RouteError::LoopbackDown(step),
+                    error => RouteError::listing(error),
+                })?;
+                self.try_add(wanted)
+            }
+            added => added,
+        }
+    }
+
+    fn try_add(&mut self, wanted: PolicyRoutes) -> Result<AddedRoutes, RouteError> {
         let rules = self.policy_rules()?;
         let mut missing = Vec::with_capacity(4);
         for family in families(wanted) {

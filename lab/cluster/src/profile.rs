@@ -36,6 +36,8 @@ pub struct RuntimeProfile {
     pub cache: CacheLayout,
     /// Plugins get the pod's UID.
     pub pod_uid: PodUid,
+    /// When `lo` of a sandbox is set up.
+    pub loopback: Loopback,
 }
 
 /// Whether a runtime makes a call at all.
@@ -129,6 +131,15 @@ pub enum PodUid {
     Withheld,
 }
 
+/// Setting up of a sandbox's `lo`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loopback {
+    /// Before the pod's network.
+    First,
+    /// At the same time: either may come first.
+    Beside,
+}
+
 /// What go-cni takes for the success of a DEL.
 const GO_CNI: Teardown =
     Teardown::Loaded { pardons: &["not found"], pardons_without_netns: &["no such file or directory"] };
@@ -150,6 +161,7 @@ impl RuntimeProfile {
         gc: Calls::Never,
         cache: CacheLayout::WithoutNetns,
         pod_uid: PodUid::Passed,
+        loopback: Loopback::Beside,
     };
     /// containerd 2 (2.4.2).
     pub const CONTAINERD_2: Self = Self {
@@ -176,6 +188,7 @@ impl RuntimeProfile {
         gc: Calls::Made,
         cache: CacheLayout::WithNetns,
         pod_uid: PodUid::Passed,
+        loopback: Loopback::First,
     };
     /// cri-dockerd (0.3; libcni 1.1.2).
     pub const CRI_DOCKERD: Self = Self {
@@ -193,6 +206,7 @@ impl RuntimeProfile {
         gc: Calls::Never,
         cache: CacheLayout::WithoutNetns,
         pod_uid: PodUid::Withheld,
+        loopback: Loopback::First,
     };
 
     /// All of them.

@@ -95,6 +95,7 @@ impl Kubelet for NetnsCluster {
         let node = self.nodes.first().ok_or_else(|| Error::Missing("node".to_owned()))?;
         let file = node.paths.netns_dir.join(name);
         let left = Namespace::create(&file, NamespaceRole::Pod).await?;
+        left.set_loopback_up().await?;
         netns::add_addresses(&file, &[address]).await?;
         self.left.lock().unwrap_or_else(PoisonError::into_inner).push(left);
         Ok(())

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use futures::TryStreamExt as _;
 use netfilter::Netns;
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -65,7 +64,7 @@ impl NamespaceRole {
 }
 
 impl Namespace {
-    /// Makes a namespace with `lo` up and keeps it at `path`, whose directory must exist.
+    /// Makes a namespace and keeps it at `path`, whose directory must exist.
     ///
     /// # Errors
     /// The kernel refuses it.
@@ -77,15 +76,10 @@ impl Namespace {
             let own = Path::new("/proc/thread-self/ns/net");
             mount(Some(own), &at, None::<&str>, MsFlags::MS_BIND, None::<&str>)
                 .map_err(|errno| Error::file("mount", at)(errno.into()))?;
-            set_sysctls(role)?;
-            rtnetlink::new_connection().map_err(Error::system("open a netlink socket"))
+            set_sysctls(role)
         });
         let namespace = Self { path: path.to_owned() };
-        let (connection, handle, _) = made.await??;
-        let connection = tokio::spawn(connection);
-        let up = loopback_up(&handle).await;
-        connection.abort();
-        up?;
+        made.await??;
         Ok(namespace)
     }
 
@@ -105,16 +99,21 @@ impl Namespace {
         });
         let namespace = Self { path: path.to_owned() };
         made.await??;
-        let (connection, handle, _) = inside(path, move || {
-            set_sysctls(role)?;
-            rtnetlink::new_connection().map_err(Error::system("open a netlink socket"))
-        })
-        .await??;
-        let connection = tokio::spawn(connection);
-        let up = loopback_up(&handle).await;
-        connection.abort();
-        up?;
+        inside(path, move || set_sysctls(role)).await??;
         Ok(namespace)
+    }
+
+    /// Sets `lo` up.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub async fn set_loopback_up(&self) -> Result<(), Error> {
+        let opened = inside(self.path(), rtnetlink::new_connection).await?;
+        let (connection, handle, _) = opened.map_err(Error::system("open a netlink socket"))?;
+        let connection = tokio::spawn(connection);
+        let up = handle.link().change(LinkUnspec::new_with_index(LOOPBACK).up().build()).execute().await;
+        connection.abort();
+        Ok(up?)
     }
 
     /// Its path: `CNI_NETNS`.
@@ -321,12 +320,5 @@ fn set_sysctls(role: NamespaceRole) -> Result<(), Error> {
             written => written.map_err(Error::file("write", path))?,
         }
     }
-    Ok(())
-}
-
-async fn loopback_up(handle: &rtnetlink::Handle) -> Result<(), Error> {
-    let lo = handle.link().get().match_name("lo").execute().try_next().await?;
-    let index = lo.map_or(1, |link| link.header.index);
-    handle.link().change(LinkUnspec::new_with_index(index).up().build()).execute().await?;
     Ok(())
 }

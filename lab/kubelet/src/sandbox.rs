@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cluster::profile::FailedTeardown;
+use cluster::profile::{FailedTeardown, Loopback};
 use serde_json::Value;
 
 use crate::cni::chain::{Attachment, Chain, ChainError};
@@ -78,7 +78,14 @@ impl Sandbox {
         };
         netns::filter_reverse_paths(&path, place.rp_filter).await?;
         let attachment = attachment(plan, attempt, &place.seen_as.join(name));
+        if chain.profile.loopback == Loopback::First {
+            namespace.set_loopback_up().await?;
+        }
         let result = chain.add(&attachment).await?;
+        if chain.profile.loopback == Loopback::Beside {
+            // The worst of what may come.
+            namespace.set_loopback_up().await?;
+        }
         let (first, further): (Vec<_>, Vec<_>) =
             addresses(&result).into_iter().partition(|(name, _)| *name == attachment.ifname);
         let addresses = first.into_iter().map(|(_, address)| address).collect();

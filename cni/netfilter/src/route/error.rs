@@ -32,8 +32,8 @@ pub enum RouteError {
         "{0}: this kernel has no policy routing for it (CONFIG_IP_MULTIPLE_TABLES, CONFIG_IPV6_MULTIPLE_TABLES)"
     )]
     NoPolicyRouting(RouteChange),
-    /// A route needs an interface that is up.
-    #[error("{0}: lo is down; whatever makes the namespace must set it up first")]
+    /// A route needs an interface that is up, and `lo` may not be set up.
+    #[error("{0}: lo is down, and cannot be set up")]
     LoopbackDown(RouteChange),
     /// IPv6 is switched off in this namespace.
     #[error("{0}: IPv6 is disabled here (net.ipv6.conf.lo.disable_ipv6)")]

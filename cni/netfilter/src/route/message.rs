@@ -14,6 +14,9 @@ const RTM_GETROUTE: u16 = 26;
 pub(super) const RTM_NEWRULE: u16 = 32;
 const RTM_DELRULE: u16 = 33;
 const RTM_GETRULE: u16 = 34;
+const RTM_NEWLINK: u16 = 16;
+/// `IFF_UP`
+const UP: u32 = 1;
 /// Length of `struct rtmsg`.
 const ROUTE_HEADER: usize = 12;
 const RTA_OIF: u16 = 4;
@@ -53,6 +56,17 @@ fn list(kind: u16, family: u8) -> Vec<u8> {
     let mut request = Writer::with_capacity(32);
     request.message(kind, DUMP);
     request.raw([family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    request.into_bytes()
+}
+
+/// Sets `lo` up (`struct ifinfomsg`: family, type, index, flags, and which of them change).
+pub(super) fn loopback_up() -> Vec<u8> {
+    let mut request = Writer::with_capacity(32);
+    request.message(RTM_NEWLINK, ACK);
+    request.raw([AF_UNSPEC, 0, 0, 0]);
+    for field in [LOOPBACK, UP, UP] {
+        request.raw(field.to_ne_bytes());
+    }
     request.into_bytes()
 }
 

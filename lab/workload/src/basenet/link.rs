@@ -62,8 +62,6 @@ pub async fn connect(
     let mut node = Side::here()?;
     let mut pod = Side::inside(&netns)?;
     node.pair(Ends { here: &call.host_ifname(), there: &call.ifname }, &netns, mtu).await?;
-    let lo = pod.find("lo").await?.ok_or_else(|| Error::Missing("lo".to_owned()))?;
-    pod.up(lo.header.index).await?;
     let host_mac = node.raise(&call.host_ifname()).await?;
     let pod_mac = pod.raise(&call.ifname).await?;
     let lanes = addresses.iter().map(|address| (*address, gateway(*address, network.number)));
