@@ -56,7 +56,8 @@ impl Place {
     pub(super) fn parse(text: &str, aliases: &Aliases) -> Self {
         let place = text.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse().ok()?)));
         let short = |text: &str| {
-            text.strip_prefix("features/").unwrap_or(text).trim_end_matches(".feature").to_owned()
+            let text = text.strip_prefix("features/").unwrap_or(text);
+            text.trim_end_matches('/').trim_end_matches(".feature").to_owned()
         };
         match place {
             Some((file, line)) => Self::Line { file: short(file), line },

@@ -64,6 +64,7 @@ fn only_selects_a_row_an_outline_or_a_feature() {
     assert_eq!(ids(&select("features/group/thing.feature:8")), both);
     assert_eq!(ids(&select("group/thing/row")), both);
     assert_eq!(ids(&select("features/group/thing.feature")).len(), 3);
+    assert_eq!(ids(&select("features/group/thing/")), ids(&select("group/thing")));
     let both = ["group/thing:15", "group/thing:9"].map(str::to_owned).to_vec();
     let error = catalogue(&Selection { only: both, ..Selection::default() }).unwrap_err().to_string();
     assert!(error.starts_with("--only group/thing:9: no scenario is there"), "{error}");

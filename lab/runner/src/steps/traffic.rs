@@ -30,6 +30,7 @@ const SERVICE: &str = "service \"";
 /// Prefix of an address that the sender has on `lo`.
 const OWN_ADDRESS: &str = "its address ";
 
+/// `over IPv6`, `over net1` or both; `passes 15001 and 15006` names the proxies' ports in the order in which the packet meets them.
 #[then(
     regex = r#"^(TCP|UDP) from ((?:the guest of )?"[^"]+") to ("[^"]+"|service "[^"]+"|the host outside|itself|its loopback address|its address [\d.]+) port (\d+)((?: over \w+)*(?: as (?:its proxy|its proxy's user|its proxy's group|root|user \d+|group \d+))?(?: from port \d+)?) (is direct|passes [\d and]+|ends at \d+)$"#
 )]

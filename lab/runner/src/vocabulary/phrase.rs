@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use regex_syntax::ast::parse::Parser;
-use regex_syntax::ast::{Alternation, Ast, Repetition, RepetitionKind, RepetitionRange};
+use regex_syntax::ast::{Alternation, Ast, ClassPerlKind, Repetition, RepetitionKind, RepetitionRange};
 
 /// Renders a pattern: `…` is any text, `N` a number, `[x]` may be left out, `(x|y)` is one of them.
 ///
@@ -30,8 +30,8 @@ fn render(ast: &Ast, text: &mut String) {
         },
         Ast::Alternation(choice) => alternatives(choice, text),
         Ast::Repetition(repetition) => repeat(repetition, text),
-        Ast::ClassPerl(_) => text.push('N'),
-        Ast::Dot(_) | Ast::ClassBracketed(_) | Ast::ClassUnicode(_) => text.push('…'),
+        Ast::ClassPerl(class) if class.kind == ClassPerlKind::Digit => text.push('N'),
+        Ast::Dot(_) | Ast::ClassPerl(_) | Ast::ClassBracketed(_) | Ast::ClassUnicode(_) => text.push('…'),
         Ast::Assertion(_) | Ast::Empty(_) | Ast::Flags(_) => {}
     }
 }
@@ -57,10 +57,11 @@ fn is_optional(choice: &Alternation) -> bool {
 }
 
 fn repeat(repetition: &Repetition, text: &mut String) {
-    let optional = matches!(
-        repetition.op.kind,
-        RepetitionKind::ZeroOrOne | RepetitionKind::Range(RepetitionRange::Bounded(0, 1))
-    );
+    let optional = match repetition.op.kind {
+        RepetitionKind::ZeroOrOne | RepetitionKind::Range(RepetitionRange::Bounded(0, 1)) => true,
+        RepetitionKind::ZeroOrMore => matches!(*repetition.ast, Ast::Group(_)),
+        _ => false,
+    };
     let mut inner = String::new();
     match &*repetition.ast {
         Ast::Group(group) if optional => render(&group.ast, &mut inner),
@@ -80,6 +81,7 @@ mod tests {
             (r"^(\d+) nodes$", "N nodes"),
             (r#"^its "([^"]+)" is (on|off)(?: within (\d+) ms)?$"#, r#"its "…" is (on|off)[ within N ms]"#),
             (r"^it says (.+)$", "it says …"),
+            (r"^it is sent(?: over \w+)*( .*)$", "it is sent[ over …] …"),
             (r"^an? event(| again)s?$", "a[n] event[ again][s]"),
         ] {
             assert_eq!(phrase(pattern).unwrap(), want);

@@ -13,6 +13,7 @@ use crate::binaries::TOOL;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 
+/// In the words of a packet that is sent.
 #[then(
     regex = r#"^explain foretells that (TCP|UDP) from "([^"]+)" to ("[^"]+"|itself|its loopback address) port (\d+)((?: over \w+)*(?: as (?:its proxy|its proxy's user|its proxy's group|root|user \d+|group \d+))?) (is direct|passes [\d and]+|ends at \d+)$"#
 )]
