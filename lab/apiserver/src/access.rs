@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::error::ApiError;
 use crate::kinds::Kind;
-use crate::rbac::{Account, Attributes, Grant, allowed, unused};
+use crate::rbac::{Account, Attributes, allowed};
 use crate::roles;
 use crate::store::{Key, Store};
 
@@ -96,21 +96,12 @@ pub(crate) struct Access {
     accepted: BTreeMap<String, (Identity, Timestamp)>,
     /// Duration of that cache.
     cached_for: SignedDuration,
-    /// Counts of permitted requests by account.
-    used: BTreeMap<Account, BTreeMap<Attributes, u64>>,
 }
 
 impl Access {
     pub(crate) fn new(admin: String, cached_for: Duration) -> Self {
         let cached_for = SignedDuration::try_from(cached_for).unwrap_or(SignedDuration::MAX);
-        Self {
-            admin,
-            users: BTreeMap::new(),
-            tokens: BTreeMap::new(),
-            accepted: BTreeMap::new(),
-            cached_for,
-            used: BTreeMap::new(),
-        }
+        Self { admin, users: BTreeMap::new(), tokens: BTreeMap::new(), accepted: BTreeMap::new(), cached_for }
     }
 
     /// Drops the cache of accepted tokens.
@@ -167,27 +158,6 @@ impl Access {
         }
         let Key { namespace, name, .. } = token.account.clone();
         Ok(Identity::Account { account: Account { namespace, name }, extra: token.extra.clone() })
-    }
-
-    /// Authorizes a request; a permitted one is counted.
-    pub(crate) fn allows(&mut self, who: &Identity, request: &Attributes, store: &Store) -> bool {
-        if !may(who, request, store) {
-            return false;
-        }
-        let Identity::Account { account, .. } = who else { return true };
-        let used = self.used.entry(account.clone()).or_default();
-        *used.entry(request.clone()).or_default() += 1;
-        true
-    }
-
-    /// Permitted requests of an account, with their counts.
-    pub(crate) fn used(&self, account: &Account) -> BTreeMap<Attributes, u64> {
-        self.used.get(account).cloned().unwrap_or_default()
-    }
-
-    /// Unused grants of an account.
-    pub(crate) fn unused(&self, account: &Account, store: &Store) -> Vec<Grant> {
-        unused(&roles::of_account(account, store), &self.used(account))
     }
 
     /// Answers a `TokenRequest` for a service account.

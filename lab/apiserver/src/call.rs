@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::access::{Access, Identity};
+use crate::access::{self, Identity};
 use crate::error::ApiError;
 use crate::kinds::Kind;
 use crate::patch::PatchKind;
@@ -72,9 +72,9 @@ impl Call {
         PatchKind::of(&self.content_type) == Ok(PatchKind::Apply) && store.get(key).is_err()
     }
 
-    pub(crate) fn may_create(&self, target: &Target, store: &Store, access: &mut Access) -> bool {
+    pub(crate) fn may_create(&self, target: &Target, store: &Store) -> bool {
         let create = Attributes::of(Verb::Create, target, None);
-        create.is_some_and(|create| access.allows(&self.who, &create, store))
+        create.is_some_and(|create| access::may(&self.who, &create, store))
     }
 
     pub(crate) fn is_dry_run(&self) -> bool {

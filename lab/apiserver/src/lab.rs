@@ -14,8 +14,7 @@ use crate::ApiServer;
 use crate::error::ApiError;
 use crate::kinds::{Kind, Scope};
 use crate::log::Logged;
-use crate::rbac::Account;
-use crate::rbac::{Attributes, Grant};
+use crate::rbac::{Account, Grant};
 use crate::reads::Gates;
 use crate::roles;
 use crate::selector::Selector;
@@ -149,25 +148,6 @@ impl ApiServer {
     /// [`ApiError`] if a grant is in a namespace that is not there.
     pub fn allow(&self, account: &Account, grants: impl IntoIterator<Item = Grant>) -> Result<(), ApiError> {
         self.shared.change(|state, now| roles::bind(account, grants, &mut state.store, now))
-    }
-
-    /// Grants of a service account: the rules of its roles.
-    #[must_use]
-    pub fn granted(&self, account: &Account) -> Vec<Grant> {
-        roles::of_account(account, &self.shared.lock().store)
-    }
-
-    /// Permitted requests of a service account so far, with their counts.
-    #[must_use]
-    pub fn allowed(&self, account: &Account) -> BTreeMap<Attributes, u64> {
-        self.shared.lock().access.used(account)
-    }
-
-    /// Unused grants of a service account: rules of one verb on one resource, and the roles that have them.
-    #[must_use]
-    pub fn unused(&self, account: &Account) -> Vec<Grant> {
-        let state = self.shared.lock();
-        state.access.unused(account, &state.store)
     }
 
     /// Makes a token for a service account, bound to a pod if one is named.

@@ -75,6 +75,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::{Issuer, LabError};
 pub use k8s_openapi::jiff::Timestamp;
 use listen::{Answer, Handler};
 pub use listen::{ServeError, ServerHandle};
@@ -145,6 +146,20 @@ impl Default for ServerOptions {
 pub struct ApiServer {
     shared: Arc<Shared>,
     authority: Arc<Authority>,
+}
+
+/// By the same authority as the API server's own certificate.
+impl Issuer for ApiServer {
+    fn ca(&self) -> String {
+        self.authority.ca_pem.clone()
+    }
+
+    fn issue(&self, names: &[String]) -> Result<(String, String), LabError> {
+        self.authority.issue_pem(names).map_err(|error| LabError::Harness {
+            what: "issue a certificate".to_owned(),
+            why: error.to_string(),
+        })
+    }
 }
 
 impl fmt::Debug for ApiServer {
@@ -228,14 +243,6 @@ impl ApiServer {
     /// The network that webhooks are called from. The first call counts.
     pub fn set_network(&self, network: Arc<dyn Network>) {
         let _the_one_before = self.shared.network().set(network);
-    }
-
-    /// A certificate and its key, as PEM, for a server of these names: by the same authority as the API server's own.
-    ///
-    /// # Errors
-    /// [`TlsError`] if a name is malformed.
-    pub fn issue_certificate(&self, names: &[String]) -> Result<(String, String), TlsError> {
-        self.authority.issue_pem(names)
     }
 
     /// The server's side of TLS, for whoever stands before it under its names.

@@ -123,7 +123,7 @@ fn on_resource(
             let write = store.replacement(&key, object, part)?;
             ok(write_admitted(call, subresource.as_deref(), write, store)?)
         }
-        (Verb::Patch, None) if call.creates(&key, store) && !call.may_create(target, store, access) => {
+        (Verb::Patch, None) if call.creates(&key, store) && !call.may_create(target, store) => {
             let create = Attributes::of(Verb::Create, target, None).ok_or(ApiError::NoSuchPath)?;
             Err(create.refusal(key.kind, &call.who.user()))
         }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! RBAC evaluation, as the real server does it. Pure: the rules come from `roles`.
 
-use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Deref;
 
-use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
+use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::kinds::Kind;
@@ -132,16 +133,9 @@ impl Grant {
     /// The same for several verbs.
     #[must_use]
     pub fn rule(verbs: &[Verb], resource: &str) -> Self {
-        let (qualified, sub) =
-            resource.split_once('/').map_or((resource, None), |(one, two)| (one, Some(two)));
-        let (plural, group) = match qualified.split_once('.') {
-            Some(parts) => parts,
-            None if qualified == "*" => ("*", "*"),
-            None => (qualified, ""),
-        };
-        let resource = sub.map_or_else(|| plural.to_owned(), |sub| format!("{plural}/{sub}"));
+        let (group, resource) = qualified(resource);
         let rule = PolicyRule {
-            api_groups: Some(vec![group.to_owned()]),
+            api_groups: Some(vec![group]),
             resources: Some(vec![resource]),
             verbs: verbs.iter().map(Verb::to_string).collect(),
             ..PolicyRule::default()
@@ -219,6 +213,60 @@ impl fmt::Display for Grant {
     }
 }
 
+/// Group, and resource with its subresource, of a text as RBAC's errors write it, see [`Grant::new`].
+#[must_use]
+pub fn qualified(text: &str) -> (String, String) {
+    let (head, sub) = text.split_once('/').map_or((text, None), |(one, two)| (one, Some(two)));
+    let (plural, group) = match head.split_once('.') {
+        Some(parts) => parts,
+        None if head == "*" => ("*", "*"),
+        None => (head, ""),
+    };
+    (group.to_owned(), sub.map_or_else(|| plural.to_owned(), |sub| format!("{plural}/{sub}")))
+}
+
+/// Grants of a user, role by role, by the objects of the API: bindings, and the role of each.
+pub fn grants<Object: Deref<Target = Value>>(
+    user: &str,
+    groups: &[String],
+    bindings: impl IntoIterator<Item = Object>,
+    role: impl Fn(&RoleId) -> Option<Object>,
+) -> Vec<Grant> {
+    let mut grants = Vec::new();
+    for binding in bindings {
+        let subjects: Vec<Subject> = parsed(&binding["subjects"]);
+        let namespace = binding["metadata"]["namespace"].as_str().map(str::to_owned);
+        if !subjects.iter().any(|subject| is_meant(subject, namespace.as_ref(), user, groups)) {
+            continue;
+        }
+        let Ok(of) = serde_json::from_value::<RoleRef>(binding["roleRef"].clone()) else { continue };
+        let of_namespace = (of.kind == "Role").then(|| namespace.clone()).flatten();
+        let id = RoleId { namespace: of_namespace, name: of.name };
+        let Some(object) = role(&id) else { continue };
+        let rules: Vec<PolicyRule> = parsed(&object["rules"]);
+        let grant = |rule| Grant { namespace: namespace.clone(), rule, role: Some(id.clone()) };
+        grants.extend(rules.into_iter().map(grant));
+    }
+    grants
+}
+
+/// A list that was validated on write; absent is empty.
+fn parsed<T: serde::de::DeserializeOwned>(list: &Value) -> Vec<T> {
+    serde_json::from_value(list.clone()).unwrap_or_default()
+}
+
+/// An account without a namespace is one of the binding's.
+fn is_meant(subject: &Subject, here: Option<&String>, user: &str, groups: &[String]) -> bool {
+    match subject.kind.as_str() {
+        "ServiceAccount" => subject.namespace.as_ref().or(here).is_some_and(|namespace| {
+            Account { namespace: namespace.clone(), name: subject.name.clone() }.user() == user
+        }),
+        "User" => subject.name == user,
+        "Group" => groups.contains(&subject.name),
+        _ => false,
+    }
+}
+
 /// True if these grants permit a request.
 #[must_use]
 pub fn allowed(grants: &[Grant], request: &Attributes) -> bool {
@@ -227,16 +275,14 @@ pub fn allowed(grants: &[Grant], request: &Attributes) -> bool {
 
 /// The parts of grants (one verb on one resource) that none of these requests needed.
 #[must_use]
-pub fn unused(grants: &[Grant], requests: &BTreeMap<Attributes, u64>) -> Vec<Grant> {
-    let needed = |part: &Grant| requests.keys().any(|request| part.allows(request));
+pub fn unused(grants: &[Grant], requests: &[Attributes]) -> Vec<Grant> {
+    let needed = |part: &Grant| requests.iter().any(|request| part.allows(request));
     grants.iter().flat_map(Grant::parts).filter(|part| !needed(part)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use super::{Attributes, Grant, allowed, unused};
+    use super::{Attributes, Grant, allowed, qualified, unused};
     use crate::route::Verb;
 
     /// `get pods/status shop/cart`, `list daemonsets.apps`, `watch configmaps kube-system/`.
@@ -244,14 +290,13 @@ mod tests {
         let mut words = text.split(' ');
         let verb = words.next().unwrap();
         let (resource, place) = (words.next().unwrap(), words.next().unwrap_or(""));
-        let (head, sub) = resource.split_once('/').map_or((resource, None), |(one, two)| (one, Some(two)));
-        let (plural, group) = head.split_once('.').unwrap_or((head, ""));
+        let (group, resource) = qualified(resource);
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let (namespace, name) = place.split_once('/').unwrap_or(("", place));
         Attributes {
             verb: *Verb::ALL.iter().find(|one| one.to_string() == verb).unwrap(),
-            group: group.into(),
-            resource: sub.map_or(plural.to_owned(), |sub| format!("{plural}/{sub}")),
+            group,
+            resource,
             namespace: some(namespace),
             name: some(name),
         }
@@ -297,7 +342,7 @@ mod tests {
     fn parts_that_no_request_needed_are_unused() {
         let grants =
             [Grant::rule(&[Verb::Get, Verb::List], "pods"), Grant::new(Verb::Get, "daemonsets.apps")];
-        let requests = BTreeMap::from([(request("list pods"), 3)]);
+        let requests = [request("list pods")];
         let found: Vec<String> = unused(&grants, &requests).iter().map(Grant::to_string).collect();
         assert_eq!(found, ["get pods", "get daemonsets of group apps"]);
     }

@@ -13,38 +13,15 @@ use serde_json::{Value, json};
 
 use crate::error::ApiError;
 use crate::kinds::{Kind, RBAC, Scope};
-use crate::rbac::Account;
-use crate::rbac::{Grant, RoleId};
+use crate::rbac::{self, Account, Grant, RoleId};
 use crate::selector::Selector;
 use crate::store::{Collection, DeleteOptions, Key, Store};
-
-/// Grants of an account, role by role.
-pub(crate) fn of_account(account: &Account, store: &Store) -> Vec<Grant> {
-    grants(&account.user(), &account.groups(), store)
-}
 
 /// Grants of a user, role by role.
 pub(crate) fn grants(user: &str, groups: &[String], store: &Store) -> Vec<Grant> {
     let bindings = ["clusterrolebindings", "rolebindings"].into_iter().flat_map(|plural| all(plural, store));
-    let mut grants = Vec::new();
-    for (key, binding) in bindings {
-        let subjects: Vec<Subject> = parsed(&binding["subjects"]);
-        let namespace = Some(key.namespace.clone()).filter(|namespace| !namespace.is_empty());
-        if !subjects.iter().any(|subject| is_meant(subject, namespace.as_ref(), user, groups)) {
-            continue;
-        }
-        let Ok(role) = serde_json::from_value::<RoleRef>(binding["roleRef"].clone()) else { continue };
-        let of_namespace = (role.kind == "Role").then(|| namespace.clone()).flatten();
-        let role = RoleId { namespace: of_namespace, name: role.name };
-        let Some(object) = role.key().and_then(|key| store.get(&key).ok()) else { continue };
-        let rules: Vec<PolicyRule> = parsed(&object["rules"]);
-        grants.extend(rules.into_iter().map(|rule| Grant {
-            namespace: namespace.clone(),
-            rule,
-            role: Some(role.clone()),
-        }));
-    }
-    grants
+    let role = |role: &RoleId| role.key().and_then(|key| store.get(&key).ok());
+    rbac::grants(user, groups, bindings.map(|(_, binding)| binding), role)
 }
 
 impl RoleId {
@@ -60,23 +37,6 @@ fn all(plural: &str, store: &Store) -> Vec<(Key, Arc<Value>)> {
     let collection = Collection { kind, namespace: None };
     let everything = Selector::default();
     store.list(&collection, &everything).map(|(key, object)| (key.clone(), Arc::clone(object))).collect()
-}
-
-/// A list that was validated on write; absent is empty.
-fn parsed<T: serde::de::DeserializeOwned>(list: &Value) -> Vec<T> {
-    serde_json::from_value(list.clone()).unwrap_or_default()
-}
-
-/// An account without a namespace is one of the binding's.
-fn is_meant(subject: &Subject, here: Option<&String>, user: &str, groups: &[String]) -> bool {
-    match subject.kind.as_str() {
-        "ServiceAccount" => subject.namespace.as_ref().or(here).is_some_and(|namespace| {
-            Account { namespace: namespace.clone(), name: subject.name.clone() }.user() == user
-        }),
-        "User" => subject.name == user,
-        "Group" => groups.contains(&subject.name),
-        _ => false,
-    }
 }
 
 /// Rejects an unsupported role or binding; other objects pass.

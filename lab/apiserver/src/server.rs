@@ -92,9 +92,9 @@ impl Shared {
         let Target::Resource { collection, .. } = &route.target else { return Ok(()) };
         let selected = query.get("fieldSelector").and_then(crate::selector::exact_name);
         let Some(request) = Attributes::of(route.verb, &route.target, selected) else { return Ok(()) };
-        let state = &mut *self.lock();
-        if state.access.allows(who, &request, &state.store) {
-            return state.store.require_served(collection.kind);
+        let store = &self.lock().store;
+        if access::may(who, &request, store) {
+            return store.require_served(collection.kind);
         }
         self.log().missing(order, request.smallest());
         Err(request.refusal(collection.kind, &who.user()))

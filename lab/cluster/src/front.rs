@@ -221,6 +221,8 @@ pub struct Asked {
     pub query: Option<String>,
     /// The resource with its group and subresource: `pods`, `pods/status`, `daemonsets.apps`; `None` for other paths.
     pub resource: Option<String>,
+    /// The namespace; a namespace is in itself, and `None` is the whole cluster.
+    pub namespace: Option<String>,
     /// The object; for a list or a watch, the name that its field selector asks for.
     pub name: Option<String>,
     /// User that the token speaks of, valid or not; `system:anonymous` without one.
@@ -314,6 +316,7 @@ mod tests {
             path: path.to_owned(),
             query: None,
             resource: None,
+            namespace: None,
             name: None,
             user: "agent".to_owned(),
             pod: None,

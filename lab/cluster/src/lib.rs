@@ -12,6 +12,7 @@
 pub mod chaos;
 pub mod front;
 pub mod hand;
+pub mod issuer;
 pub mod kubelet;
 pub mod machines;
 pub mod network;
@@ -32,6 +33,7 @@ use serde_json::{Value, json};
 
 pub use chaos::{Actor, Chaos};
 pub use front::{Asked, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Odds, Verb};
+pub use issuer::Issuer;
 pub use kubelet::Kubelet;
 pub use machines::{Configuration, Machines};
 pub use network::{Disturbance, LiveNetwork, LiveRule, Wanted};
@@ -206,6 +208,11 @@ pub trait Cluster: Send + Sync {
     /// The lab's own API server.
     fn server(&self) -> Result<&dyn Server, LabError> {
         Err(LabError::Unsupported { tier: self.tier(), what: "look into the API server".to_owned() })
+    }
+
+    /// Who issues the cluster's certificates.
+    fn issuer(&self) -> Result<&dyn Issuer, LabError> {
+        Err(LabError::Unsupported { tier: self.tier(), what: "issue a certificate".to_owned() })
     }
 
     /// The lab's own kubelet.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the lab's own API server does and says on request. Nobody can ask a real one.
 
-use crate::LabError;
-
 /// The lab's own API server. Users are named as in RBAC: `system:serviceaccount:NAMESPACE:NAME`.
 pub trait Server: Send + Sync {
     /// Looks every token up again the next time that it is used, as after ten seconds in which nobody used it.
@@ -13,16 +11,4 @@ pub trait Server: Send + Sync {
 
     /// Number of a user's lists and watches of a resource that etcd had to answer.
     fn etcd_reads(&self, user: &str, resource: &str) -> usize;
-
-    /// Rights of a service account: `VERBS RESOURCE[ of group G][ named N][ in namespace N]`.
-    fn rights(&self, user: &str) -> Vec<String>;
-
-    /// Rights of a service account that no request needed so far: one verb and one resource each, with the role in brackets.
-    fn unused_rights(&self, user: &str) -> Vec<String>;
-
-    /// The cluster's CA, as PEM.
-    fn ca(&self) -> String;
-
-    /// A certificate of the cluster's CA for these names, and its key, as PEM.
-    fn certificate(&self, names: &[String]) -> Result<(String, String), LabError>;
 }

@@ -44,6 +44,7 @@ impl Query {
 struct Target {
     /// With group and subresource.
     resource: String,
+    namespace: Option<String>,
     name: Option<String>,
 }
 
@@ -57,9 +58,9 @@ pub(crate) fn asked(parts: &Parts, at: Duration) -> Asked {
     let streams =
         verb == Verb::Watch && query.is_true("sendInitialEvents") && query.is_true("allowWatchBookmarks");
     let selected = query.get("fieldSelector").and_then(exact_name).map(str::to_owned);
-    let (resource, name) = match target {
-        Some(Target { resource, name }) => (Some(resource), name.or(selected)),
-        None => (None, None),
+    let (resource, namespace, name) = match target {
+        Some(Target { resource, namespace, name }) => (Some(resource), namespace, name.or(selected)),
+        None => (None, None, None),
     };
     Asked {
         order: 0,
@@ -68,6 +69,7 @@ pub(crate) fn asked(parts: &Parts, at: Duration) -> Asked {
         path: uri.path().to_owned(),
         query: uri.query().map(str::to_owned),
         resource,
+        namespace,
         name,
         user,
         pod,
@@ -104,17 +106,18 @@ fn target(path: &str) -> Option<Target> {
         ["apis", group, _version, rest @ ..] => (*group, rest),
         _ => return None,
     };
-    let rest = match rest {
+    let (namespace, rest) = match rest {
         // A namespace is in itself.
-        ["namespaces"] | ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => rest,
-        ["namespaces", _, rest @ ..] => rest,
-        rest => rest,
+        ["namespaces", own] | ["namespaces", own, "status" | "finalize"] => (Some(own), rest),
+        ["namespaces", namespace, rest @ ..] => (Some(namespace), rest),
+        rest => (None, rest),
     };
+    let namespace = namespace.filter(|name| !name.is_empty()).map(|name| (*name).to_owned());
     let (plural, rest) = rest.split_first().filter(|(plural, _)| !plural.is_empty())?;
     let dot = if group.is_empty() { "" } else { "." };
     let name = rest.first().filter(|name| !name.is_empty()).map(|name| (*name).to_owned());
     let sub = rest.get(1).map(|sub| format!("/{sub}")).unwrap_or_default();
-    Some(Target { resource: format!("{plural}{dot}{group}{sub}"), name })
+    Some(Target { resource: format!("{plural}{dot}{group}{sub}"), namespace, name })
 }
 
 /// Percent-decoding of one path segment; `+` stays.
@@ -185,6 +188,20 @@ mod tests {
                 (verb, resource, name),
                 "{path}"
             );
+        }
+    }
+
+    #[test]
+    fn a_path_has_a_namespace_and_a_namespace_is_in_itself() {
+        for (path, namespace) in [
+            ("/api/v1/namespaces/a/pods/b/status", Some("a")),
+            ("/apis/apps/v1/namespaces/a/daemonsets", Some("a")),
+            ("/api/v1/namespaces/a", Some("a")),
+            ("/api/v1/namespaces/a/status", Some("a")),
+            ("/api/v1/namespaces", None),
+            ("/api/v1/nodes/n", None),
+        ] {
+            assert_eq!(of(&Method::GET, path).namespace.as_deref(), namespace, "{path}");
         }
     }
 

@@ -240,6 +240,7 @@ mod tests {
             path: "/api/v1/pods".to_owned(),
             query: None,
             resource: Some("pods".to_owned()),
+            namespace: None,
             name: None,
             user: String::new(),
             pod: None,

@@ -92,7 +92,8 @@ impl Credentials {
     }
 
     fn put(&self, token: &str) -> Result<(), Error> {
-        let files = [("token", token), ("ca.crt", &*self.access.ca), ("namespace", &self.pod.namespace)];
+        let files =
+            [("token", token), ("ca.crt", &*self.access.issuer.ca()), ("namespace", &self.pod.namespace)];
         self.exchange(&files).map_err(Error::file("write", &self.directory))
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use apiserver::ApiServer;
 use async_trait::async_trait;
-use cluster::News;
+use cluster::{Issuer, News};
 use front::Upstream;
 use kube::Client;
 use rustls::ServerConfig;
@@ -20,8 +20,8 @@ pub struct ApiAccess {
     pub upstream: Upstream,
     /// The server's side of TLS, for that front.
     pub tls: Arc<ServerConfig>,
-    /// Certificate of its authority, as PEM.
-    pub ca: String,
+    /// Who issues its certificates.
+    pub issuer: Arc<dyn Issuer>,
     /// Waits for changes of its objects.
     pub news: Arc<dyn Fn() -> Box<dyn News> + Send + Sync>,
     /// The server itself, if it is the lab's: for what nobody can ask a real one.
@@ -41,7 +41,7 @@ impl From<&ApiServer> for ApiAccess {
             client: own.client(),
             upstream: Upstream::new(own.anonymous_client(), own.client()),
             tls: own.tls(),
-            ca: own.ca_pem().to_owned(),
+            issuer: Arc::new(own.clone()),
             news: Arc::new(move || Box::new(Revisions(server.revisions()))),
             own: Some(own.clone()),
         }

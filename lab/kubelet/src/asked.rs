@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use apiserver::{Account, Gates, Grant, Read};
+use apiserver::{Gates, Read};
 use async_trait::async_trait;
 use cluster::{
     CniAnswer, Configuration, Effect, Fault, Files, Front as _, Kubelet, LabError, Machines, PodName, Server,
@@ -132,26 +132,6 @@ impl Server for ControlPlane {
         its.filter(|one| matches!(one.verb, Verb::List | Verb::Watch))
             .filter(|one| one.read.is_some_and(|read| read != Read::Cache))
             .count()
-    }
-
-    fn rights(&self, user: &str) -> Vec<String> {
-        let granted = Account::of(user).map(|account| self.api().granted(&account));
-        granted.into_iter().flatten().map(|grant| Grant { role: None, ..grant }.to_string()).collect()
-    }
-
-    fn unused_rights(&self, user: &str) -> Vec<String> {
-        let unused = Account::of(user).map(|account| self.api().unused(&account));
-        unused.into_iter().flatten().map(|grant| grant.to_string()).collect()
-    }
-
-    fn ca(&self) -> String {
-        self.api().ca_pem().to_owned()
-    }
-
-    fn certificate(&self, names: &[String]) -> Result<(String, String), LabError> {
-        let failed =
-            |error| LabError::Harness { what: "issue a certificate".to_owned(), why: format!("{error}") };
-        self.api().issue_certificate(names).map_err(failed)
     }
 }
 

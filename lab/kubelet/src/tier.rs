@@ -240,7 +240,7 @@ async fn node(
         served.push(handle.map_err(|error| Error::Missing(format!("API listener: {error}")))?);
     }
     if let Some(token) = token {
-        let kubeconfig = apiserver::kubeconfig(&access.ca, &format!("https://{API}"), token);
+        let kubeconfig = apiserver::kubeconfig(&access.issuer.ca(), &format!("https://{API}"), token);
         secret(&node.paths.run_dir.join(KUBECONFIG), &kubeconfig)?;
     }
     lay_network(&node).await?;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cluster::hand::Hand;
 use cluster::{
-    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Front, Kernel, Kubelet, LabError, Machines,
-    News, Node, NodePaths, PodName, PodStart, RuntimeCall, Server, Workload,
+    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Front, Issuer, Kernel, Kubelet, LabError,
+    Machines, News, Node, NodePaths, PodName, PodStart, RuntimeCall, Server, Workload,
 };
 use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
@@ -73,6 +73,10 @@ impl Cluster for NetnsCluster {
     fn server(&self) -> Result<&dyn Server, LabError> {
         let plane = self.plane.as_ref().ok_or(Error::Foreign("reach into the API server"))?;
         Ok(plane)
+    }
+
+    fn issuer(&self) -> Result<&dyn Issuer, LabError> {
+        Ok(&*self.access.issuer)
     }
 
     fn kubelet(&self) -> Result<&dyn Kubelet, LabError> {

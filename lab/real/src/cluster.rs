@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::cluster::Issuer;
 use ::front::{Proxy, Upstream};
 use futures::TryStreamExt as _;
 use futures::future::try_join_all;
@@ -218,10 +219,10 @@ impl Cluster {
         self.control.tls()
     }
 
-    /// Certificate of its authority.
+    /// Who issues its certificates.
     #[must_use]
-    pub fn ca_pem(&self) -> String {
-        self.control.authority.pem()
+    pub fn issuer(&self) -> Arc<dyn Issuer> {
+        self.control.issuer()
     }
 
     /// Ends a control plane, after which another one can be started.

@@ -18,6 +18,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::Mutex;
 
+use cluster::Issuer;
+
 use crate::error::Error;
 use crate::family::families;
 use crate::pki::{ADMINISTRATORS, Authority, Identity, Subject, signer};
@@ -48,7 +50,7 @@ const ADMIN: Subject<'_> = Subject { user: "admin", group: Some(ADMINISTRATORS) 
 /// The control plane.
 pub struct Control {
     /// Of nodes, and of everybody where the API server is a real one.
-    pub authority: Authority,
+    pub authority: Arc<Authority>,
     pub client: Client,
     server: Server,
 }
@@ -123,7 +125,7 @@ impl Control {
     /// # Errors
     /// A program ends, or is not ready in time.
     pub async fn start(programs: &Programs, directory: &Path, logs: &Path) -> Result<Self, Error> {
-        let authority = Authority::new()?;
+        let authority = Arc::new(Authority::new()?);
         let directory = directory.join("control");
         fs::create_dir_all(&directory).map_err(Error::file("make", &directory))?;
         let files = Files(&directory);
@@ -170,7 +172,11 @@ impl Control {
         let listener = listener.map_err(|source| Error::System("listen for the API", source))?;
         let served = api.serve_tls(listener);
         let served = served.map_err(|error| Error::Other("serve the API", error.to_string()))?;
-        Ok(Self { authority: Authority::new()?, client: api.client(), server: Server::Embedded(api, served) })
+        Ok(Self {
+            authority: Arc::new(Authority::new()?),
+            client: api.client(),
+            server: Server::Embedded(api, served),
+        })
     }
 
     /// `contentType` of kubelets: an embedded API server reads JSON.
@@ -240,6 +246,14 @@ impl Control {
         match &self.server {
             Server::Real(_) => Ok(Arc::new(tls(&server_identity(&self.authority)?)?)),
             Server::Embedded(api, _) => Ok(api.tls()),
+        }
+    }
+
+    /// Who issues the certificates that its API server trusts, and its own.
+    pub(crate) fn issuer(&self) -> Arc<dyn Issuer> {
+        match &self.server {
+            Server::Real(_) => Arc::clone(&self.authority) as Arc<dyn Issuer>,
+            Server::Embedded(api, _) => Arc::new(api.clone()),
         }
     }
 
@@ -337,6 +351,8 @@ fn apiserver(files: Files<'_>) -> Vec<String> {
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged=true",
+        // There is no kube-proxy where it runs: webhooks are asked at their endpoints.
+        "--enable-aggregator-routing=true",
         "--kubelet-preferred-address-types=InternalIP",
     ];
     arguments.extend(fixed.map(str::to_owned));

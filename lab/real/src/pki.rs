@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cluster::{Issuer, LabError};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose, SanType,
@@ -124,6 +125,22 @@ impl Authority {
             "current-context": "cnilab",
         });
         format!("{all:#}\n")
+    }
+}
+
+impl Issuer for Authority {
+    fn ca(&self) -> String {
+        self.pem()
+    }
+
+    fn issue(&self, names: &[String]) -> Result<(String, String), LabError> {
+        let of = Subject { user: names.first().map_or("server", String::as_str), group: None };
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let issued = self.server(of, &names, &[]).map_err(|error| LabError::Harness {
+            what: "issue a certificate".to_owned(),
+            why: error.to_string(),
+        });
+        issued.map(|identity| (identity.certificate, identity.key))
     }
 }
 

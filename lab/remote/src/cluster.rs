@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::{
-    Cluster, CniAnswer, Configuration, Front, LabError, Machines, News, Node, PodName, PodStart,
+    Cluster, CniAnswer, Configuration, Front, Issuer, LabError, Machines, News, Node, PodName, PodStart,
     SYSTEM_NAMESPACE, Workload,
 };
 use futures::future::{join_all, try_join_all};
@@ -320,6 +320,12 @@ impl Cluster for RemoteCluster {
         let what = "put anybody between the API server and its nodes".to_owned();
         let owned = self.session().owned.as_ref();
         owned.map(|owned| &*owned.front).ok_or(LabError::Unsupported { tier: TIER, what })
+    }
+
+    fn issuer(&self) -> Result<&dyn Issuer, LabError> {
+        let owned = self.session().owned.as_ref();
+        let what = "issue a certificate".to_owned();
+        owned.map(|owned| &*owned.issuer).ok_or(LabError::Unsupported { tier: TIER, what })
     }
 
     fn machines(&self) -> Result<&dyn Machines, LabError> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cluster::{Front, Machines};
+use cluster::{Front, Issuer, Machines};
 use hand::Client as Hand;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::{Namespace, Node};
@@ -45,6 +45,8 @@ const NEEDED: [(&str, &str, &str); 10] = [
 pub struct Owned {
     /// Who stands before its API server.
     pub front: Arc<dyn Front>,
+    /// Who issues its certificates.
+    pub issuer: Arc<dyn Issuer>,
     /// Its nodes as machines.
     pub machines: Arc<dyn Machines>,
 }

@@ -281,8 +281,15 @@ impl Tier {
     /// # Errors
     /// The API server does not answer as it should.
     pub async fn pods(&self, namespace: &str, (label, value): (&str, &str)) -> Result<Vec<Value>, LabError> {
-        let path = format!("/api/v1/namespaces/{namespace}/pods?labelSelector={label}%3D{value}");
-        let mut list = self.object(&path).await?.unwrap_or_default();
+        self.items(&format!("/api/v1/namespaces/{namespace}/pods?labelSelector={label}%3D{value}")).await
+    }
+
+    /// Objects of a list.
+    ///
+    /// # Errors
+    /// The API server does not answer as it should.
+    pub async fn items(&self, path: &str) -> Result<Vec<Value>, LabError> {
+        let mut list = self.object(path).await?.unwrap_or_default();
         match list["items"].take() {
             Value::Array(items) => Ok(items),
             _ => Err(LabError::Harness {

@@ -51,7 +51,7 @@ async fn back(world: &mut LabWorld) -> Step {
 
 async fn install(world: &mut LabWorld, policy: FailurePolicy) -> Step {
     let tier = world.cluster().await?;
-    for object in istiod::reached(&tier.server()?.ca(), policy) {
+    for object in istiod::reached(&tier.issuer()?.ca(), policy) {
         tier.apply(object).await?;
     }
     Ok(())
@@ -63,7 +63,7 @@ async fn run(world: &mut LabWorld, arguments: &[&str]) -> Step {
     if tier.pod(SYSTEM_NAMESPACE, istiod::NAME).await?.is_some() {
         tier.delete_pod(SYSTEM_NAMESPACE, istiod::NAME).await?;
     }
-    let (certificate, key) = tier.server()?.certificate(&istiod::names())?;
+    let (certificate, key) = tier.issuer()?.issue(&istiod::names())?;
     let object = istiod::pod(&Identity { certificate, key }, arguments);
     tier.create_pod(object).await?;
     match tier.node()?.pod_started(SYSTEM_NAMESPACE, istiod::NAME, SOON).await? {

@@ -72,7 +72,7 @@ async fn installed(world: &mut LabWorld, kind: String, more: String) -> Step {
 async fn kubeconfig(world: &mut LabWorld) -> Result<Value, Stop> {
     let tier = world.cluster().await?;
     let token = tier.account_token(ACCOUNT, None).await?;
-    let authority = STANDARD.encode(tier.server()?.ca());
+    let authority = STANDARD.encode(tier.issuer()?.ca());
     Ok(json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "multus-context",
         "clusters": [{ "name": "local", "cluster": { "server": SERVER, "certificate-authority-data": authority } }],

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use apiserver::Grant;
 use cluster::{PodName, SYSTEM_NAMESPACE};
 use cucumber::gherkin;
 use cucumber::{given, then, when};
@@ -14,6 +15,7 @@ use super::agent::objects::{CONTAINER, DAEMONSET};
 use super::agent::{agent, bare};
 use super::files::process;
 use super::taint::{SOON, controller};
+use crate::rights;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
@@ -146,7 +148,8 @@ fn lines(text: &str) -> BTreeSet<String> {
 }
 
 async fn rights(world: &mut LabWorld, whose: &str) -> Result<BTreeSet<String>, Stop> {
-    Ok(world.cluster().await?.server()?.rights(&user(whose)).into_iter().collect())
+    let granted = rights::granted(&*world.cluster().await?, &user(whose)).await?;
+    Ok(granted.into_iter().map(|grant| Grant { role: None, ..grant }.to_string()).collect())
 }
 
 /// Exactly the lines of the text, in any order: `VERBS RESOURCE[ named N][ in namespace N]`.
@@ -170,10 +173,11 @@ async fn usual(world: &mut LabWorld, more: String) -> Step {
 /// Waits until each right was needed at least once.
 #[then(regex = "^(?:it|the (taint controller)) has used each of its rights$")]
 async fn all_used(world: &mut LabWorld, whose: String) -> Step {
-    let tier = world.cluster().await?;
-    eventually(world, SOON, async |_| match tier.server()?.unused_rights(&user(&whose)).as_slice() {
-        [] => Ok(()),
-        unused => Err(Stop::wrong(format!("it never used: {}", unused.join("; ")))),
+    eventually(world, SOON, async |world| {
+        match rights::unused(&*world.cluster().await?, &user(&whose)).await?.as_slice() {
+            [] => Ok(()),
+            unused => Err(Stop::wrong(format!("it never used: {}", unused.join("; ")))),
+        }
     })
     .await
 }

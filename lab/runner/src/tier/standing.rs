@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use apiserver::ServerHandle;
-use cluster::{BASE_PLUGIN, Cluster, Installed, RuntimeProfile};
+use cluster::{BASE_PLUGIN, Cluster, Installed, Issuer as _, RuntimeProfile};
 use kubelet::{ClusterOptions, Images, NetnsCluster};
 
 use crate::cli::NodeRuntime;
@@ -103,7 +103,7 @@ fn recorded(cluster: &NetnsCluster) -> anyhow::Result<String> {
 /// Pods of labelled namespaces are injected.
 fn inject(cluster: &NetnsCluster) -> anyhow::Result<()> {
     let api = cluster.api()?;
-    let (certificate, key) = api.issue_certificate(&istiod::names()).context("no certificate for istiod")?;
+    let (certificate, key) = api.issue(&istiod::names()).context("no certificate for istiod")?;
     let identity = Identity { certificate, key };
     let mut objects = istiod::reached(api.ca_pem(), FailurePolicy::Fail);
     objects.push(istiod::deployment(&identity));

@@ -164,7 +164,8 @@ impl Started {
     #[must_use]
     pub fn owned(&self) -> Owned {
         let front = Arc::new(self.cluster.front().clone());
-        Owned { front, machines: Arc::new(RealMachines(Arc::clone(&self.cluster))) }
+        let machines = Arc::new(RealMachines(Arc::clone(&self.cluster)));
+        Owned { front, issuer: self.cluster.issuer(), machines }
     }
 
     /// Deploys the node agent of the product, and waits until it is ready on every node.
@@ -231,7 +232,7 @@ impl RealControlPlane {
             client: self.cluster.client().clone(),
             upstream: self.cluster.upstream().await?,
             tls: self.cluster.tls()?,
-            ca: self.cluster.ca_pem(),
+            issuer: self.cluster.issuer(),
             news: Arc::new(move || Box::new(feed.subscribe())),
             own: None,
         })
