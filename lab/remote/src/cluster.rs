@@ -30,6 +30,8 @@ use crate::{cordon, exec, logs, objects};
 
 /// Policies are looked at anew every second (`policyRefreshIntervalDefault`).
 const POLICIES: Duration = Duration::from_secs(2);
+/// Kinds that say what becomes of a pod when it is made.
+const JUDGES: [&str; 2] = ["ValidatingAdmissionPolicyBinding", "MutatingWebhookConfiguration"];
 /// A real kubelet probes and reports in seconds, and nodes are busy with others.
 const PATIENCE: u32 = 3;
 /// The API server is somebody's, and has others to serve.
@@ -173,23 +175,37 @@ impl RemoteCluster {
         }
     }
 
-    async fn create(&self, object: &Value) -> Result<Value, Error> {
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
-        let name = self.view.real(namespace)?;
+    /// An object as it is made here, once its namespace is there and pods are judged by all that was applied.
+    ///
+    /// # Errors
+    /// The API server rejects its namespace, or the cluster cannot have such an object.
+    pub async fn as_made(&self, object: &Value) -> Result<Value, LabError> {
+        let metadata = &object["metadata"];
+        let namespace =
+            if object["kind"] == "Namespace" { &metadata["name"] } else { &metadata["namespace"] };
+        let name = self.view.real(namespace.as_str().unwrap_or("default"))?;
         let mut object = self.view.adapt(object, &name)?;
         self.has_namespace(&name).await?;
         object["metadata"]["labels"][LABEL] = Value::from(self.session().options.run.as_str());
+        if object["kind"] == "Pod" {
+            self.policies_follow().await;
+        }
+        Ok(object)
+    }
+
+    async fn create(&self, object: &Value) -> Result<Value, LabError> {
+        let object = self.as_made(object).await?;
         if object["kind"] != "Pod" {
-            if object["kind"] == "ValidatingAdmissionPolicyBinding" {
+            if object["kind"].as_str().is_some_and(|kind| JUDGES.contains(&kind)) {
                 *self.bound.lock().await = Some(Instant::now());
             }
-            return objects::apply(&self.client(), &object).await;
+            return Ok(objects::apply(&self.client(), &object).await?);
         }
-        self.policies_follow().await;
-        let pods: Api<Pod> = Api::namespaced(self.client(), &name);
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let pods: Api<Pod> = Api::namespaced(self.client(), namespace);
         let made =
             pods.create(&PostParams::default(), &from(object)?).await.map_err(Error::api("make a pod"))?;
-        Ok(serde_json::to_value(made)?)
+        Ok(serde_json::to_value(made).map_err(Error::from)?)
     }
 
     /// Removes what the scenario made, and these objects, which it applied itself. A guest's namespaces are asked to go, and waited for at the end
@@ -289,7 +305,7 @@ impl Cluster for RemoteCluster {
 
     async fn apply(&self, object: Value) -> Result<Value, LabError> {
         if object["kind"] == "Pod" || self.is_whole() {
-            return Ok(self.create(&object).await?);
+            return self.create(&object).await;
         }
         Err(Error::Unsupported(format!("apply a {}", object["kind"].as_str().unwrap_or("nameless object")))
             .into())
@@ -367,7 +383,8 @@ impl Cluster for RemoteCluster {
     async fn delete_pod(&self, namespace: &str, name: &str) -> Result<(), LabError> {
         let pods = self.view.pods(namespace)?;
         let pod = pods.get(name).await.map_err(Error::api(format!("get pod {name}")))?;
-        pods.delete(name, &DeleteParams::default().grace_period(0))
+        // Without any grace the object would go before its processes.
+        pods.delete(name, &DeleteParams::default().grace_period(1))
             .await
             .map_err(Error::api(format!("delete pod {name}")))?;
         let deadline = self.session().options.deadline;

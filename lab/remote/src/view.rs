@@ -84,6 +84,11 @@ impl View {
             for container in spec[kind].as_array_mut().into_iter().flatten() {
                 let (name, word) = (&container["image"], &container["args"][0]);
                 container["image"] = json!(self.image(name.as_str().unwrap_or_default(), word == "proxy")?);
+                for word in container["args"].as_array_mut().into_iter().flatten() {
+                    if word == PROXY {
+                        *word = json!(self.image(PROXY, false)?);
+                    }
+                }
                 container["imagePullPolicy"] = json!("IfNotPresent");
             }
         }

@@ -10,6 +10,8 @@ use cluster::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
 pub const NAME: &str = "istiod";
+/// Image of the containers that it injects.
+const PROXY: &str = "proxyv2";
 /// Port that it listens on, behind its service.
 const PORT: u16 = 15017;
 const INJECT: &str = "sidecar.istio.io/inject";
@@ -114,6 +116,7 @@ pub fn deployment(identity: &Identity) -> Value {
 fn template(identity: &Identity, arguments: &[&str]) -> Value {
     let variable = |name: &str, value: &str| json!({ "name": name, "value": value });
     let env = [variable("LAB_CERTIFICATE", &identity.certificate), variable("LAB_KEY", &identity.key)];
+    let arguments = [&["--image", PROXY], arguments].concat();
     let container = json!({
         "name": "discovery", "image": "workload", "command": ["workload", "injector"], "args": arguments,
         "env": env,

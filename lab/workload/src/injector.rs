@@ -35,6 +35,9 @@ pub struct InjectorOptions {
     /// The port.
     #[arg(long, default_value_t = 15017)]
     port: u16,
+    /// Image of what it injects.
+    #[arg(long, default_value = "proxyv2")]
+    image: String,
     /// Pods program their rules themselves, as without the plugin.
     #[arg(long)]
     init: bool,
@@ -47,6 +50,7 @@ impl InjectorOptions {
     fn mesh(&self) -> Config {
         Config {
             programming: if self.init { Programming::Init } else { Programming::Cni },
+            image: self.image.clone(),
             placement: if self.native { Placement::Native } else { Placement::Beside },
             ..Config::default()
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One binary for every process of the lab's pods. Called as `lab-net` by a container runtime it is the lab's base CNI
-//! plugin, as `multus` or `multus-shim` its stand-in for Multus, under any other name a plugin of another network. Otherwise its first argument says what
-//! it is.
+//! plugin, as `multus` or `multus-shim` its stand-in for Multus, under any other name a plugin of another network. In a proxy's image its name is what an
+//! injector has a container call: `proxy`. Otherwise its first argument says what it is.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,6 +11,8 @@ use clap::Parser as _;
 
 /// Its name where it is no plugin.
 const OWN: &str = "workload";
+/// Its name in a proxy's image.
+const PROXY: &str = "proxy";
 
 fn main() -> ExitCode {
     let called_as = std::env::args_os().next();
@@ -22,7 +24,8 @@ fn main() -> ExitCode {
         name if name != OWN && std::env::var_os("CNI_COMMAND").is_some() => return workload::chained::main(),
         _ => {}
     }
-    match workload::cli::run(workload::cli::Cli::parse()) {
+    let own = (name == Some(PROXY)).then(|| OWN.into());
+    match workload::cli::run(workload::cli::Cli::parse_from(own.into_iter().chain(std::env::args_os()))) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("workload: {error:#}");

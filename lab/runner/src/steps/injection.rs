@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Injection as a user meets it: a label of a namespace, a plain pod, and what istiod's webhook makes of it.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use cluster::{PodStart, SYSTEM_NAMESPACE};
@@ -9,8 +10,12 @@ use cucumber::{given, then, when};
 use crate::istiod::{self, FailurePolicy, Identity};
 use crate::pod::Pod;
 use crate::steps::pod_security::label_namespace;
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
+
+/// Endpoints of services in the API.
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/istio-system/endpointslices";
 
 /// Deadline of istiod's start.
 const SOON: Duration = Duration::from_secs(60);
@@ -41,7 +46,8 @@ async fn injects_at_will(world: &mut LabWorld) -> Step {
 #[given("istiod is down")]
 #[when("istiod is down")]
 async fn down(world: &mut LabWorld) -> Step {
-    Ok(world.cluster().await?.delete_pod(SYSTEM_NAMESPACE, istiod::NAME).await?)
+    world.cluster().await?.delete_pod(SYSTEM_NAMESPACE, istiod::NAME).await?;
+    reached(world, &[]).await
 }
 
 #[when("istiod is back")]
@@ -50,9 +56,9 @@ async fn back(world: &mut LabWorld) -> Step {
 }
 
 async fn install(world: &mut LabWorld, policy: FailurePolicy) -> Step {
-    let tier = world.cluster().await?;
-    for object in istiod::reached(&tier.issuer()?.ca(), policy) {
-        tier.apply(object).await?;
+    let authority = world.cluster().await?.issuer()?.ca();
+    for object in istiod::reached(&authority, policy) {
+        world.apply(object).await?;
     }
     Ok(())
 }
@@ -67,9 +73,30 @@ async fn run(world: &mut LabWorld, arguments: &[&str]) -> Step {
     let object = istiod::pod(&Identity { certificate, key }, arguments);
     tier.create_pod(object).await?;
     match tier.node()?.pod_started(SYSTEM_NAMESPACE, istiod::NAME, SOON).await? {
-        PodStart::Running { .. } => Ok(()),
+        PodStart::Running { addresses } => {
+            let first = addresses.first().map(IpAddr::to_string);
+            reached(world, first.as_slice()).await
+        }
         other => Err(Stop::harness(format!("istiod did not start: {other:?}"))),
     }
+}
+
+/// Waits until its service leads to exactly these addresses, where the API server asks. The lab's own looks for its pods each time.
+async fn reached(world: &mut LabWorld, wanted: &[String]) -> Step {
+    if world.cluster().await?.server().is_ok() {
+        return Ok(());
+    }
+    eventually(world, SOON, async |world| {
+        let tier = world.cluster().await?;
+        let slices = tier
+            .items(&format!("{SLICES}?labelSelector=kubernetes.io/service-name%3D{}", istiod::NAME))
+            .await?;
+        let endpoints = slices.iter().flat_map(|slice| slice["endpoints"].as_array()).flatten();
+        let ready = endpoints.filter(|endpoint| endpoint["conditions"]["ready"] != false);
+        let found: Vec<_> = ready.filter_map(|endpoint| endpoint["addresses"][0].as_str()).collect();
+        if found == wanted { Ok(()) } else { Err(Stop::harness(format!("its service leads to {found:?}"))) }
+    })
+    .await
 }
 
 #[given(regex = r#"^namespace "([^"]+)" has the label ([^=]+)=(\S+)$"#)]

@@ -46,9 +46,7 @@ pub type Attempt = Result<(), (u16, String)>;
 async fn node(world: &mut LabWorld, name: String) -> Step {
     bare(world)?;
     let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
-    world.alone.push(node.clone());
-    world.cluster().await?.apply(node).await?;
-    Ok(())
+    world.apply(node).await
 }
 
 /// Nothing runs where the node is an object alone.

@@ -60,6 +60,7 @@ async fn create(world: &mut LabWorld, name: String) -> Step {
     let mut object = modest(object);
     object["spec"]["nodeName"] = json!(tier.node()?.name());
     world.objects.push(object.clone());
+    let object = tier.as_made(object).await?;
     let pods: Api<Pod> = Api::namespaced(tier.client(), &namespace);
     let object = serde_json::from_value(object).map_err(Stop::harness)?;
     world.answered = match pods.create(&PostParams::default(), &object).await {

@@ -110,8 +110,7 @@ async fn made(world: &mut LabWorld, name: String, taints: String) -> Step {
     if !taints.is_empty() {
         node["spec"]["taints"] = list(&taints).into();
     }
-    world.alone.push(node.clone());
-    tier.apply(node).await?;
+    world.apply(node).await?;
     // A controller of nodes waits for news of it from now on.
     let ready = json!([{ "type": "Ready", "status": "True", "lastHeartbeatTime": now(), "lastTransitionTime": now() }]);
     patch(world, &name, json!({ "status": { "conditions": ready, "nodeInfo": { "bootID": boot } } })).await?;

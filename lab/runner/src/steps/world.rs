@@ -80,8 +80,8 @@ pub struct Judged {
 pub struct LabWorld {
     lab: Option<Arc<Lab>>,
     pub id: String,
-    /// Objects that steps made one by one, and that belong to nothing else.
-    pub alone: Vec<Value>,
+    /// Objects that steps applied: on somebody's cluster they go with the scenario.
+    pub applied: Vec<Value>,
     /// Begin of the scenario: a cluster may remember what was before.
     pub begun: Timestamp,
     /// Requirements on the node, until it is needed.
@@ -236,6 +236,12 @@ impl LabWorld {
         self.answer.as_ref().ok_or_else(|| Stop::harness("no step has called a plugin"))
     }
 
+    /// Applies an object.
+    pub async fn apply(&mut self, object: Value) -> Step {
+        self.applied.push(object.clone());
+        Ok(self.cluster().await?.apply(object).await.map(drop)?)
+    }
+
     /// Takes the world down. What is left is said, because it would be there for the next scenario to trip over.
     pub async fn end(&mut self) -> Result<Leftovers, String> {
         (self.watched, self.captured, self.exposure) = (None, None, None);
@@ -245,7 +251,6 @@ impl LabWorld {
         }
         let Some(cluster) = self.cluster.take() else { return Ok(Leftovers::default()) };
         let cluster = Arc::into_inner(cluster).ok_or("somebody still uses the cluster")?;
-        let applied = [self.agent.applied.as_slice(), &self.alone].concat();
-        cluster.end(&applied).await.map_err(|error| error.to_string())
+        cluster.end(&self.applied).await.map_err(|error| error.to_string())
     }
 }

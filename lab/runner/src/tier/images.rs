@@ -23,12 +23,14 @@ pub fn workload(name: &str, program: &Path, entrypoint: &[&str]) -> anyhow::Resu
     Ok(Image::of(&format!("{name}:{TAG}"), &programs, entrypoint)?)
 }
 
-/// The proxy's: all that it has is what checks and writes rules, from the product's directory.
+/// The proxy's: the lab's stand-in for it, and what checks and writes rules, from the product's directory. By their names: an injector's container has
+/// arguments alone.
 ///
 /// # Errors
 /// The product has no such binary.
-pub fn proxy(sut: &Path) -> anyhow::Result<Image> {
-    let programs = [("/usr/local/bin/istio-iptables", sut.join(TOOL))];
+pub fn proxy(program: &Path, sut: &Path) -> anyhow::Result<Image> {
+    let programs =
+        [("/usr/local/bin/istio-iptables", sut.join(TOOL)), ("/usr/local/bin/proxy", program.to_owned())];
     Ok(Image::of(&format!("proxyv2:{TAG}"), &programs, &[])?)
 }
 
@@ -37,7 +39,7 @@ pub fn proxy(sut: &Path) -> anyhow::Result<Image> {
 /// # Errors
 /// A program cannot be read, or the archive cannot be written.
 pub fn archive(program: &Path, sut: &Path, to: File) -> anyhow::Result<Vec<String>> {
-    let images = [workload("workload", program, &["workload"])?, proxy(sut)?];
+    let images = [workload("workload", program, &["workload"])?, proxy(program, sut)?];
     Ok(image::archive(&images, registry::NAME, to)?)
 }
 

@@ -136,7 +136,7 @@ impl Started {
             images: vec![
                 images::workload(WORKLOAD, workload, &["workload"])?,
                 images::workload("pause", workload, &["workload", "pause"])?,
-                images::proxy(&sut.dir)?,
+                images::proxy(workload, &sut.dir)?,
                 agent,
             ],
             cgroup: of.cgroup.clone(),

@@ -189,6 +189,7 @@ pub async fn put(world: &mut LabWorld, objects: &[Value]) -> Step {
         let how = PatchParams::apply(MANAGER).force();
         let refused = |error| Stop::wrong(format!("{} {name} was refused: {error}", object["kind"]));
         api.patch(&name, &how, &Patch::Apply(object)).await.map_err(refused)?;
+        world.applied.push(object.clone());
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! The new network names our plugin, and then its binary and its credentials are there, whole. Both leave the node as a kill in the middle did.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::KUBECONFIG;
@@ -18,7 +19,7 @@ use super::objects::{self, CONTAINER, Job};
 use super::{bare, chart};
 use crate::binaries::MUTANT;
 use crate::binaries::PLUGIN;
-use crate::steps::files::{Files, files, process, wrong};
+use crate::steps::files::{Files, Process, files, process, wrong};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
@@ -46,6 +47,15 @@ enum Network {
 enum Ended {
     Killed,
     Done,
+}
+
+/// The program that a process traces: its only child.
+async fn traced(tracer: &Process) -> Result<Process, Stop> {
+    let children = tracer.file(&format!("task/{}/children", tracer.number));
+    let children = tracer.hand.read(&children).await?;
+    let child = String::from_utf8_lossy(&children).trim().parse();
+    let number = child.map_err(|error| Stop::harness(format!("{}: {error}", tracer.number)))?;
+    Ok(Process { hand: Arc::clone(&tracer.hand), number })
 }
 
 /// State before the agent, to compare with.
@@ -104,7 +114,8 @@ impl Sweep {
         if self.job == Job::Install && ended == Ended::Done {
             // Asked to end, it would find no DaemonSet and take everything back. One that is gone was killed after all that counts.
             match process(world, &PodName::new(SYSTEM_NAMESPACE, NAME), CONTAINER).await {
-                Ok(process) => process.signal(Signal::Kill).await?,
+                // Its container ends after it: the other way round it would go on for a moment, with its ports.
+                Ok(tracer) => traced(&tracer).await?.signal(Signal::Kill).await?,
                 Err(Stop::Wrong(_)) => ended = Ended::Killed,
                 Err(error) => return Err(error),
             }

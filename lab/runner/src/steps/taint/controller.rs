@@ -98,7 +98,7 @@ fn pod(deployment: &Value, name: &str, words: &str) -> Value {
 pub(super) async fn start(world: &mut LabWorld, name: &str, words: &str) -> Step {
     install(world).await?;
     let pod = pod(&rendered(world, "Deployment")?, name, words);
-    world.alone.push(pod.clone());
+    world.applied.push(pod.clone());
     match world.cluster().await?.start_pod(SYSTEM_NAMESPACE, name, pod).await? {
         PodStart::Running { .. } => Ok(()),
         // The result of one that ends by itself is checked by another step.
