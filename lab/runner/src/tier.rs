@@ -299,6 +299,12 @@ impl Tier {
         }
     }
 
+    /// True if its nodes have no plugin but what an agent installs.
+    #[must_use]
+    pub fn has_no_plugin(&self) -> bool {
+        matches!(&self.0, Parts::Remote(cluster) if cluster.is_whole())
+    }
+
     /// True if the end of a pod's start has the plugin's error code. The kubelet of a real runtime has its message only.
     #[must_use]
     pub fn knows_codes(&self) -> bool {
@@ -315,7 +321,7 @@ impl Tier {
         match node.differs(session) {
             None => {
                 let cluster = RemoteCluster::begin(session, wanted).await?;
-                if node.installed == Installed::ByAgent {
+                if node.installed == Installed::ByAgent || cluster.is_whole() {
                     cluster.expects_agent().await?;
                 }
                 Ok(Self(Parts::Remote(Box::new(cluster))))
@@ -439,7 +445,7 @@ impl Tier {
     /// node agent: then it looks at that node.
     pub async fn create_pod(&self, mut object: Value) -> Result<(), LabError> {
         let named = object["spec"]["nodeName"].as_str().map(str::to_owned);
-        let is_guest = matches!(&self.0, Parts::Remote(cluster) if !cluster.is_whole());
+        let is_guest = matches!(self.0, Parts::Remote(_)) && !self.has_no_plugin();
         match named {
             Some(name) => object["spec"]["nodeName"] = json!(self.node_named(&name)?.name()),
             None if is_guest => {}

@@ -60,9 +60,11 @@ async fn an_account_may_what_the_roles_that_it_is_bound_to_say_at_once_and_no_lo
 
     world.server.upsert(role("ClusterRole", "reader", &json!([rule(&["get"], "pods")]))).unwrap();
     assert_eq!(refusal(pods.list(&ListParams::default()).await).0, 403);
+    let ours: Api<Pod> = Api::namespaced(client(), "shop");
+    assert_eq!(refusal(ours.get("a").await).0, 404);
     let bindings: Api<ClusterRoleBinding> = Api::all(world.server.client());
     bindings.delete("reader", &DeleteParams::default()).await.unwrap();
-    assert_eq!(refusal(pods.get("a").await).0, 403);
+    assert_eq!(refusal(ours.get("a").await).0, 403);
 }
 
 #[tokio::test]

@@ -93,6 +93,12 @@ async fn deployed(world: &mut LabWorld) -> Step {
     ready(world, SOON).await
 }
 
+/// Deploys it where a scenario finds the plugin on the node, and the lab installs none itself.
+pub async fn bring_plugin(world: &mut LabWorld) -> Step {
+    chart::apply(world).await?;
+    ready(world, SOON).await
+}
+
 /// Changes a key of the ConfigMap, live.
 #[when(regex = r#"^its ConfigMap sets "([A-Z_0-9]+)" to "([^"]*)"$"#)]
 async fn set(world: &mut LabWorld, key: String, value: String) -> Step {

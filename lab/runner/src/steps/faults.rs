@@ -2,15 +2,17 @@
 //! The API server and the agent misbehaving, and how often they were asked.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{AgentStandIn, Asked, Connecting, Effect, Fault, InitialEvents, Verb};
+use cluster::{AgentStandIn, Asked, Connecting, Effect, Fault, InitialEvents, Installed, LabError, Verb};
 use cucumber::{given, then, when};
 
 use crate::steps::agent::bare;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
+use crate::tier::Tier;
 
 /// Faults apply to pods of every namespace.
 const NAMESPACES: &str = "/api/v1/namespaces/";
@@ -109,8 +111,19 @@ async fn about(world: &mut LabWorld, words: String, verb: String, resource: Stri
     let (resource, path) = meant(&resource);
     let about = Fault::about(verb_of(&verb)?, resource, effect(&words)?);
     let fault = Fault { times, path: path.to_owned(), ..about };
-    world.cluster().await?.add_fault(fault)?;
+    asked_cluster(world).await?.add_fault(fault)?;
     Ok(())
+}
+
+/// The cluster, for what is asked of its API server. A scenario that deploys no agent means what the plugin asks by itself, and where an agent had to
+/// bring the plugin it asks nothing.
+async fn asked_cluster(world: &mut LabWorld) -> Result<Arc<Tier>, Stop> {
+    let tier = world.cluster().await?;
+    if world.node.installed == Installed::ByLab && tier.has_no_plugin() {
+        let what = "give a node the plugin without its agent".to_owned();
+        return Err(LabError::Unsupported { tier: tier.tier(), what }.into());
+    }
+    Ok(tier)
 }
 
 fn verb_of(word: &str) -> Result<Verb, Stop> {
@@ -131,13 +144,13 @@ async fn connections(world: &mut LabWorld, words: String) -> Step {
         "resets handshakes" => Connecting::ResetHandshake,
         _ => Connecting::Hang,
     };
-    world.cluster().await?.front()?.connections(effect, None);
+    asked_cluster(world).await?.front()?.connections(effect, None);
     Ok(())
 }
 
 async fn add(world: &mut LabWorld, words: &str, times: Option<u32>) -> Step {
     let fault = Fault { times, ..Fault::on(Verb::Get, NAMESPACES, effect(words)?) };
-    world.cluster().await?.add_fault(fault)?;
+    asked_cluster(world).await?.add_fault(fault)?;
     Ok(())
 }
 
@@ -148,7 +161,7 @@ async fn well(world: &mut LabWorld) -> Step {
 }
 
 async fn requests(world: &mut LabWorld, path: &str) -> Result<Vec<String>, Stop> {
-    let requests = world.cluster().await?.front()?.requests();
+    let requests = asked_cluster(world).await?.front()?.requests();
     Ok(requests.iter().filter(|one| one.path.starts_with(path)).map(described).collect())
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use cluster::hand::Held;
-use cluster::{Answer, ChainFailure, CniAnswer, LiveNetwork, PodStart, Traffic, Workload};
+use cluster::{Answer, ChainFailure, CniAnswer, Installed, LiveNetwork, PodStart, Traffic, Workload};
 use cucumber::{World, gherkin};
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
@@ -18,7 +18,7 @@ use crate::chart::Rendered;
 use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::pod::Pod;
-use crate::steps::agent::AgentPlan;
+use crate::steps::agent::{self, AgentPlan};
 use crate::steps::call::CallPlan;
 use crate::steps::configuration::Watched;
 use crate::steps::controllers::Made;
@@ -184,6 +184,9 @@ impl LabWorld {
         let made = Arc::new(Tier::start(&lab.plan, lab.session.as_ref(), &self.id, &self.node).await?);
         self.cluster = Some(Arc::clone(&made));
         self.started_with = self.node.clone();
+        if self.node.installed == Installed::ByLab && made.has_no_plugin() {
+            Box::pin(agent::bring_plugin(self)).await?;
+        }
         Ok(made)
     }
 
