@@ -14,3 +14,10 @@ Feature: Many pods at once cost the API server nothing (istio-60472; field S23)
     Then each of them is redirected, at once or after a refusal with code 11
     And the API server was asked for a get of pods between 0 and 0 times
     And the API server was asked for a list of the node's pods between 1 and 1 times
+
+  @mutant:asked-each-time @mutant:no-inbound-capture
+  Scenario: A node is filled to the kubelet's limit of 110, twenty starting at a time
+    When 110 pods like it start, 20 at a time
+    Then each of them is redirected, at once or after a refusal with code 11
+    And the API server was asked for a get of pods between 0 and 0 times
+    And the API server was asked for a list of the node's pods between 1 and 1 times

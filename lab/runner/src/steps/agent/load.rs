@@ -6,7 +6,7 @@ use std::time::Duration;
 use cluster::hand::Writing;
 use cluster::{PodName, PodStart};
 use cucumber::{given, then, when};
-use futures::future::join_all;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::Value;
 
 use super::agent;
@@ -50,8 +50,9 @@ fn many(world: &mut LabWorld, count: usize) -> Result<Vec<(PodName, Value)>, Sto
 }
 
 /// Waits until each has run or failed.
-#[when(regex = r"^(\d+) pods like it start at once$")]
-async fn crowd(world: &mut LabWorld, count: usize) -> Step {
+#[when(regex = r"^(\d+) pods like it start(?: at once|, (\d+) at a time)$")]
+async fn crowd(world: &mut LabWorld, count: usize, at_a_time: String) -> Step {
+    let at_a_time = if at_a_time.is_empty() { count } else { at_a_time.parse().map_err(Stop::harness)? };
     let tier = world.cluster().await?;
     let mut starts = Vec::new();
     for (pod, object) in many(world, count)? {
@@ -61,7 +62,7 @@ async fn crowd(world: &mut LabWorld, count: usize) -> Step {
             Ok::<_, Stop>((pod.name, start))
         });
     }
-    let started = join_all(starts).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let started: Vec<_> = stream::iter(starts).buffer_unordered(at_a_time).try_collect().await?;
     world.starts.extend(started.iter().cloned());
     world.agent.remembered.started.extend(started);
     Ok(())
