@@ -1,30 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stands in for the plugins of other networks, under their names: the one that has the lab's ranges in its configuration wires the pod as
-//! `lab-net` does, any other hands the result on, as plugins for ports and bandwidth do. One of them writes its node's lists anew when it is asked for its
+//! Stands in for the plugins of other networks, under their names: the one that has the node's own network in its configuration wires the pod as
+//! that does, any other hands the result on, as plugins for ports and bandwidth do. One of them writes its node's lists anew when it is asked for its
 //! versions, as their owner may at any moment.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 
 use serde_json::Value;
 
 use crate::basenet;
 
-/// Key of a configuration that the lab's base plugin can be given.
-const RANGES: &str = "ranges";
-/// What that plugin reads; the others are keys of whose name it has.
-const READ: [&str; 9] = [
-    RANGES,
-    "networks",
-    "stateDir",
-    "cniVersion",
-    "name",
-    "type",
-    "prevResult",
-    "runtimeConfig",
-    "cni.dev/valid-attachments",
-];
+/// Key of the configuration of the plugin that wires pods: that of the node's own network.
+const WIRED_BY: &str = "wiredBy";
+/// Keys that the runtime gives a plugin, whichever it is.
+const GIVEN: [&str; 4] = ["cniVersion", "prevResult", "runtimeConfig", "cni.dev/valid-attachments"];
 
 /// The plugin that writes lists anew.
 const OWNER: &str = "list-owner";
@@ -38,7 +28,7 @@ pub fn main() -> ExitCode {
         eprintln!("failed to read standard input: {error}");
         return ExitCode::FAILURE;
     }
-    let mut conf: Value = serde_json::from_slice(&text).unwrap_or_default();
+    let conf: Value = serde_json::from_slice(&text).unwrap_or_default();
     let command = std::env::var("CNI_COMMAND").unwrap_or_default();
     if command == "VERSION"
         && let Err(error) = write_lists(Path::new(&std::env::args_os().next().unwrap_or_default()))
@@ -46,17 +36,51 @@ pub fn main() -> ExitCode {
         eprintln!("failed to write lists: {error}");
         return ExitCode::FAILURE;
     }
-    if !conf[RANGES].is_null() || command == "VERSION" {
-        if let Some(keys) = conf.as_object_mut() {
-            keys.retain(|key, _| READ.contains(&key.as_str()));
-        }
-        return basenet::serve(conf.to_string().as_bytes());
+    if command == "VERSION" {
+        return basenet::serve(&text);
+    }
+    if let Some(own) = wired_by(&conf) {
+        return wire(&own);
     }
     let result = &conf["prevResult"];
     if command == "ADD" && writeln!(io::stdout().lock(), "{result}").is_err() {
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
+}
+
+/// Configuration of the node's own network, if this is the plugin that wires pods.
+fn wired_by(conf: &Value) -> Option<Value> {
+    let mut own = conf[WIRED_BY].as_object()?.clone();
+    for key in GIVEN {
+        own.extend(conf.get(key).map(|value| (key.to_owned(), value.clone())));
+    }
+    Some(Value::Object(own))
+}
+
+/// Wires a pod as the node's own network does.
+fn wire(own: &Value) -> ExitCode {
+    let name = own["type"].as_str().unwrap_or_default();
+    let path = std::env::var_os("CNI_PATH").unwrap_or_default();
+    let program =
+        std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.exists());
+    match program.ok_or_else(|| io::ErrorKind::NotFound.into()).and_then(|program| call(&program, own)) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("failed to call the plugin {name}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Calls another plugin with this process' environment and standard output.
+fn call(program: &Path, conf: &Value) -> io::Result<ExitCode> {
+    let mut child = Command::new(program).stdin(Stdio::piped()).spawn()?;
+    let mut input = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    input.write_all(conf.to_string().as_bytes())?;
+    drop(input);
+    let code = child.wait()?.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 /// Each list whose next text lies beside it takes that.

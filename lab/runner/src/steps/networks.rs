@@ -23,42 +23,43 @@ struct Network {
     list: String,
 }
 
-/// Its list and plugins of its names. The first plugin has the lab's addresses beside its own keys and wires pods, the others hand the result on.
+/// Its list and plugins of its names. The first plugin wires pods as the node's own network does, which it has beside its own keys; the others hand the
+/// result on, where the node has no such plugin itself.
 #[given(regex = r#"^the node's network is that of "([a-z-]+)"$"#)]
 async fn network(world: &mut LabWorld, name: String) -> Step {
     bare(world)?;
     let tier = world.cluster().await?;
-    if tier.node()?.network().is_null() {
-        // Whoever takes part in pods' networks there is no program of the lab.
-        let what = "give a node the network of somebody else".to_owned();
-        return Err(LabError::Unsupported { tier: tier.tier(), what }.into());
+    let lacks = |what: String| Stop::from(LabError::Unsupported { tier: tier.tier(), what });
+    if tier.machines().is_err() {
+        return Err(lacks("give a node the network of somebody else".to_owned()));
     }
-    let file = world.lab()?.plan.root.join(format!("scenarios/networks/{name}.yaml"));
-    let text = std::fs::read_to_string(file).map_err(Stop::harness)?;
+    let root = world.lab()?.plan.root.join(format!("scenarios/networks/{name}.yaml"));
+    let text = std::fs::read_to_string(root).map_err(Stop::harness)?;
     let network: Network = serde_saphyr::from_str(&text).map_err(Stop::harness)?;
     let node = files(world).await?;
     let first = node.json(&node.paths.conf_dir.join(FIRST)).await?;
+    let mut own = first["plugins"][0].clone();
+    own["name"] = first["name"].clone();
     let list: Value = serde_json::from_str(&network.list).map_err(Stop::harness)?;
     let program = world.lab()?.plan.workload.clone();
-    for plugin in list["plugins"].as_array().into_iter().flatten() {
-        let at = node.paths.bin_dir.join(plugin["type"].as_str().unwrap_or_default());
-        if !node.exists(&at).await? {
-            node.hand.link(&at, &program).await?;
+    for (place, plugin) in list["plugins"].as_array().into_iter().flatten().enumerate() {
+        let name = plugin["type"].as_str().unwrap_or_default();
+        let at = node.paths.bin_dir.join(name);
+        match node.exists(&at).await? {
+            true if place == 0 => return Err(lacks(format!("replace the plugin {name}, which it has"))),
+            true => {}
+            false => node.hand.link(&at, &program).await?,
         }
     }
-    node.write(&node.paths.conf_dir.join(&network.file), wired(&network.list, &first["plugins"][0])?).await?;
+    node.write(&node.paths.conf_dir.join(&network.file), wired(&network.list, &own)?).await?;
     Ok(node.hand.remove(&node.paths.conf_dir.join(FIRST)).await?)
 }
 
-/// The list with the lab's keys in its first plugin, which is otherwise as its owner wrote it.
+/// The list with the node's own network in its first plugin, which is otherwise as its owner wrote it.
 fn wired(list: &str, base: &Value) -> Result<String, Stop> {
-    let mut keys = String::new();
-    for key in ["ranges", "networks", "stateDir"] {
-        keys.push_str(&format!("{}: {}, ", json!(key), base[key]));
-    }
     let begin = list.find("\"plugins\"").and_then(|at| Some(at + list[at..].find('{')?));
     let begin = begin.ok_or_else(|| Stop::harness("the list has no plugins"))?;
-    Ok(format!("{}{{{keys}{}", &list[..begin], &list[begin + 1..]))
+    Ok(format!("{}{{\"wiredBy\": {base}, {}", &list[..begin], &list[begin + 1..]))
 }
 
 /// Behind whatever is there, ours as well.
@@ -120,12 +121,9 @@ mod tests {
             let wired = wired(&network.list, &base).unwrap();
             let (was, is): (Value, Value) =
                 (serde_json::from_str(&network.list).unwrap(), serde_json::from_str(&wired).unwrap());
-            assert_eq!(is["plugins"][0]["ranges"], base["ranges"], "{}", network.file);
+            assert_eq!(is["plugins"][0]["wiredBy"], base, "{}", network.file);
             assert_eq!(is["plugins"][0]["type"], was["plugins"][0]["type"]);
-            assert_eq!(
-                wired.len() - network.list.len(),
-                wired.find("\"stateDir\": \"/s\", ").unwrap() + 18 - wired.find("\"ranges\"").unwrap()
-            );
+            assert_eq!(wired.len() - network.list.len(), format!("\"wiredBy\": {base}, ").len());
         }
     }
 }
