@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a scenario may change of a node that stays, as it was before: configurations of networks, and the node's own object.
+//! What a scenario may change of a node that stays, as it was before: networks' configurations and plugins, and the node's own object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::LabError;
 use cluster::hand::{Hand as _, Kind, Writing};
@@ -23,12 +23,15 @@ type Files = BTreeMap<String, Vec<u8>>;
 #[derive(Debug)]
 pub(crate) struct Before {
     configurations: Files,
+    /// Names of plugins.
+    plugins: BTreeSet<String>,
     node: Node,
 }
 
 impl Before {
     pub(crate) async fn of(node: &RemoteNode) -> Result<Self, LabError> {
-        Ok(Self { configurations: configurations(node).await?, node: object(node).await? })
+        let (configurations, plugins) = (configurations(node).await?, plugins(node).await?);
+        Ok(Self { configurations, plugins, node: object(node).await? })
     }
 
     /// The list of its network: the first that there is.
@@ -59,6 +62,10 @@ impl Before {
     /// Makes the node what it was.
     pub(crate) async fn restore(&self, node: &RemoteNode) -> Result<(), LabError> {
         self.restore_configurations(node).await?;
+        let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).bin_dir);
+        for name in plugins(node).await?.difference(&self.plugins) {
+            hand.remove(&directory.join(name)).await?;
+        }
         match difference(&object(node).await?, &self.node) {
             Some(difference) => Ok(cordon::patch(&node.view.session.client, &node.name, difference).await?),
             None => Ok(()),
@@ -85,6 +92,11 @@ async fn configurations(node: &RemoteNode) -> Result<Files, LabError> {
         }
     }
     Ok(found)
+}
+
+async fn plugins(node: &RemoteNode) -> Result<BTreeSet<String>, LabError> {
+    let there = node.its_hand()?.list(&cluster::Node::directories(node).bin_dir).await?;
+    Ok(there.into_iter().map(|entry| entry.name).collect())
 }
 
 async fn object(node: &RemoteNode) -> Result<Node, Error> {
