@@ -2,11 +2,11 @@
 //! What the lab's own kubelet does on request. Nobody can ask a real one.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 
-use crate::{Files, LabError, PodName};
+use crate::{LabError, PodName};
 
 /// The lab's own kubelet. Each method fails where there is no such pod.
 #[async_trait]
@@ -16,12 +16,6 @@ pub trait Kubelet: Send + Sync {
 
     /// Ends [`Kubelet::hold`].
     async fn release(&self, pod: &PodName) -> Result<(), LabError>;
-
-    /// Gives a directory of the first node a disk of so many bytes, with what is in the directory. What is started from now on sees it.
-    async fn lay_disk(&self, directory: &Path, size: u32) -> Result<(), LabError>;
-
-    /// Lets that disk become read-only, as after an error of it, or writable.
-    fn turn_disk(&self, files: Files) -> Result<(), LabError>;
 
     /// Leaves a network namespace of this name and address on the first node, which no pod has: until the cluster ends.
     async fn leave_namespace(&self, name: &str, address: IpAddr) -> Result<(), LabError>;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Nodes as machines: reboots and restarts, where the lab has started the node.
 
+use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::LabError;
+use crate::{Files, LabError};
 
 /// Directory of network configurations, over a reboot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,4 +32,13 @@ pub trait Machines: Send + Sync {
 
     /// Kills the API server, and starts it again after a while.
     async fn restart_api(&self, away: Duration) -> Result<(), LabError>;
+
+    /// Gives a directory of a node a disk of so many bytes, with what is in the directory. What is started from now on sees it.
+    async fn lay_disk(&self, node: &str, directory: &Path, size: u32) -> Result<(), LabError>;
+
+    /// Lets that disk become read-only, as after an error of it, or writable.
+    async fn turn_disk(&self, node: &str, directory: &Path, files: Files) -> Result<(), LabError>;
+
+    /// Takes that disk away: what it hid is seen again.
+    async fn lift_disk(&self, node: &str, directory: &Path) -> Result<(), LabError>;
 }

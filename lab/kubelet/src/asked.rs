@@ -51,6 +51,26 @@ impl Machines for NetnsCluster {
         }
         Ok(())
     }
+
+    async fn lay_disk(&self, name: &str, directory: &Path, size: u32) -> Result<(), LabError> {
+        let node = self.node_of(name)?;
+        let disk = Disk::on(&self.host_path(directory)?, size)?;
+        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(disk);
+        // It would go on seeing what is beneath.
+        node.let_hand_go().await;
+        Ok(())
+    }
+
+    async fn turn_disk(&self, _: &str, _: &Path, files: Files) -> Result<(), LabError> {
+        let disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        let disk = disk.as_ref().ok_or_else(|| Error::Missing("disk beneath a directory".to_owned()))?;
+        Ok(disk.turn(files)?)
+    }
+
+    async fn lift_disk(&self, _: &str, _: &Path) -> Result<(), LabError> {
+        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -73,22 +93,6 @@ impl Kubelet for NetnsCluster {
     async fn release(&self, pod: &PodName) -> Result<(), LabError> {
         self.seen(pod).await?.slot.release();
         Ok(())
-    }
-
-    async fn lay_disk(&self, directory: &Path, size: u32) -> Result<(), LabError> {
-        let disk = Disk::on(&self.host_path(directory)?, size)?;
-        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(disk);
-        // It would go on seeing what is beneath.
-        for node in &self.nodes {
-            node.let_hand_go().await;
-        }
-        Ok(())
-    }
-
-    fn turn_disk(&self, files: Files) -> Result<(), LabError> {
-        let disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
-        let disk = disk.as_ref().ok_or_else(|| Error::Missing("disk beneath a directory".to_owned()))?;
-        Ok(disk.turn(files)?)
     }
 
     async fn leave_namespace(&self, name: &str, address: IpAddr) -> Result<(), LabError> {

@@ -161,6 +161,34 @@ impl Cluster {
         self.control.restart_api(away).await
     }
 
+    /// Mounts an empty disk of so many bytes on a directory of a node.
+    ///
+    /// # Errors
+    /// There is no such node, or it is not mounted.
+    pub async fn lay_disk(&self, node: &str, directory: &Path, size: u32) -> Result<(), Error> {
+        let size = format!("size={size}");
+        self.node(node).await?.run("mount", &["-t", "tmpfs", "-o", &size, "disk"], directory).await
+    }
+
+    /// Makes that disk read-only or writable: the file system, and with it whoever sees it; not the mount, which others are made of.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn turn_disk(&self, node: &str, directory: &Path, is_read_only: bool) -> Result<(), Error> {
+        let node = self.node(node).await?;
+        let how = if is_read_only { "remount,ro" } else { "remount,rw" };
+        node.run("mount", &["-o", how], directory).await?;
+        node.run("mount", &["-o", "remount,bind,rw"], directory).await
+    }
+
+    /// Takes it away, whoever uses it.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn lift_disk(&self, node: &str, directory: &Path) -> Result<(), Error> {
+        self.node(node).await?.run("umount", &["--lazy"], directory).await
+    }
+
     /// Starts runtimes and kubelets again that have ended, as the units of distributions do (`Restart=always`): a containerd ends by itself where
     /// its directory of network configurations is removed.
     pub async fn supervise(&self) {

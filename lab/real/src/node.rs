@@ -120,6 +120,16 @@ impl Node {
         Ok(())
     }
 
+    /// Runs a program of the machine there, with one path of the node behind its words.
+    ///
+    /// # Errors
+    /// It fails.
+    pub async fn run(&self, program: &str, words: &[&str], path: &Path) -> Result<(), Error> {
+        let mut program = Command::new(program);
+        program.args(words).arg(path).stdin(Stdio::null());
+        self.place.run(program, "").await
+    }
+
     /// Starts its container runtime again.
     ///
     /// # Errors

@@ -2,12 +2,14 @@
 //! One scenario's view of the cluster: namespaces of its own, whose names carry the run's and the scenario's, and the nodes.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cluster::hand::{Hand as _, Kind, Writing};
 use cluster::{
-    Cluster, CniAnswer, Configuration, Front, Issuer, LabError, Machines, News, Node, PodName, PodStart,
-    SYSTEM_NAMESPACE, Workload,
+    Cluster, CniAnswer, Configuration, Files, Front, Issuer, LabError, Machines, News, Node, PodName,
+    PodStart, SYSTEM_NAMESPACE, Workload,
 };
 use futures::future::{join_all, try_join_all};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -48,6 +50,8 @@ pub struct RemoteCluster {
     /// When the last binding of a policy was applied, until a pod is made.
     bound: Mutex<Option<Instant>>,
     used: Mutex<Used>,
+    /// A disk of its own that a node's directory has: to be taken away.
+    disk: Mutex<Option<(String, PathBuf)>>,
     /// The nodes, where a scenario may change them.
     before: Vec<Before>,
 }
@@ -103,7 +107,15 @@ impl RemoteCluster {
         if let Some(owned) = &session.owned {
             owned.front.renew();
         }
-        Ok(Self { view, nodes, playing, bound: Mutex::default(), used: Mutex::default(), before })
+        Ok(Self {
+            view,
+            nodes,
+            playing,
+            bound: Mutex::default(),
+            used: Mutex::default(),
+            disk: Mutex::default(),
+            before,
+        })
     }
 
     fn session(&self) -> &Session {
@@ -214,6 +226,9 @@ impl RemoteCluster {
     /// # Errors
     /// The API server rejects it.
     pub async fn end(&self, applied: &[Value]) -> Result<(), LabError> {
+        if let Some((node, directory)) = self.disk.lock().await.take() {
+            self.lift_disk(&node, &directory).await?;
+        }
         let used = std::mem::take(&mut *self.used.lock().await);
         let given_back = self.nodes.iter().zip(&self.before).map(async |(node, before)| {
             if before.give_back(node).await.is_err() {
@@ -294,6 +309,31 @@ impl Machines for RemoteCluster {
             self.session().lay_hand_again(&node.name).await?;
         }
         Ok(())
+    }
+
+    /// A runtime goes on watching what is beneath a new mount, so it is restarted.
+    async fn lay_disk(&self, node: &str, directory: &Path, size: u32) -> Result<(), LabError> {
+        let hand = self.session().hand(node)?;
+        let mut held = Vec::new();
+        for entry in hand.list(directory).await?.into_iter().filter(|entry| entry.kind == Kind::File) {
+            let path = directory.join(entry.name);
+            held.push((hand.read(&path).await?, path));
+        }
+        self.owned_machines()?.lay_disk(node, directory, size).await?;
+        *self.disk.lock().await = Some((node.to_owned(), directory.to_owned()));
+        for (text, path) in held {
+            hand.write(&path, &text, Writing::InPlace).await?;
+        }
+        self.restart_runtime(node).await
+    }
+
+    async fn turn_disk(&self, node: &str, directory: &Path, files: Files) -> Result<(), LabError> {
+        self.owned_machines()?.turn_disk(node, directory, files).await
+    }
+
+    async fn lift_disk(&self, node: &str, directory: &Path) -> Result<(), LabError> {
+        self.owned_machines()?.lift_disk(node, directory).await?;
+        self.restart_runtime(node).await
     }
 }
 

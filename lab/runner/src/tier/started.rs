@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
-use cluster::{Chaos, Configuration, LabError, Machines};
+use cluster::{Chaos, Configuration, Files, LabError, Machines};
 use kubelet::{ApiAccess, ControlPlane};
 use nix::unistd::geteuid;
 use real::control::ADDRESS;
@@ -252,10 +252,15 @@ impl RealControlPlane {
 struct RealMachines(Arc<Cluster>);
 
 fn restarted(result: Result<(), real::Error>) -> Result<(), LabError> {
-    result.map_err(|error| LabError::Harness {
-        what: "restart a part of the cluster".to_owned(),
-        why: error.to_string(),
-    })
+    result.map_err(failed_to("restart a part of the cluster"))
+}
+
+fn mounted(result: Result<(), real::Error>) -> Result<(), LabError> {
+    result.map_err(failed_to("mount a disk on a node"))
+}
+
+fn failed_to(what: &str) -> impl Fn(real::Error) -> LabError + '_ {
+    |error| LabError::Harness { what: what.to_owned(), why: error.to_string() }
 }
 
 #[async_trait]
@@ -274,6 +279,18 @@ impl Machines for RealMachines {
 
     async fn restart_api(&self, away: Duration) -> Result<(), LabError> {
         restarted(self.0.restart_api(away).await)
+    }
+
+    async fn lay_disk(&self, node: &str, directory: &Path, size: u32) -> Result<(), LabError> {
+        mounted(self.0.lay_disk(node, directory, size).await)
+    }
+
+    async fn turn_disk(&self, node: &str, directory: &Path, files: Files) -> Result<(), LabError> {
+        mounted(self.0.turn_disk(node, directory, files == Files::ReadOnly).await)
+    }
+
+    async fn lift_disk(&self, node: &str, directory: &Path) -> Result<(), LabError> {
+        mounted(self.0.lift_disk(node, directory).await)
     }
 }
 

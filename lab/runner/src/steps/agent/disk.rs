@@ -27,15 +27,17 @@ const FULL: i32 = 28;
 async fn own(world: &mut LabWorld) -> Step {
     bare(world)?;
     let tier = world.cluster().await?;
-    let directory = tier.node()?.directories().conf_dir;
-    Ok(tier.kubelet()?.lay_disk(&directory, SIZE).await?)
+    let node = tier.node()?;
+    Ok(tier.machines()?.lay_disk(node.name(), &node.directories().conf_dir, SIZE).await?)
 }
 
 /// Remounts it.
 #[when(regex = "^that disk becomes (read-only|writable)$")]
 async fn becomes(world: &mut LabWorld, what: String) -> Step {
     let files = if what == "writable" { Files::Writable } else { Files::ReadOnly };
-    Ok(world.cluster().await?.kubelet()?.turn_disk(files)?)
+    let tier = world.cluster().await?;
+    let node = tier.node()?;
+    Ok(tier.machines()?.turn_disk(node.name(), &node.directories().conf_dir, files).await?)
 }
 
 /// A foreign file takes all free space.
