@@ -62,7 +62,6 @@ pub mod portable;
 pub mod probe;
 pub mod product;
 pub mod report;
-pub mod rights;
 pub mod run;
 pub mod sandbox;
 pub mod steps;

@@ -2,6 +2,7 @@
 //! The tier that scenarios run on: its set-up and its end. Steps see it through the traits of `cluster`.
 
 pub mod images;
+mod rights;
 mod standing;
 pub mod started;
 

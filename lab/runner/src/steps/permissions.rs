@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use apiserver::Grant;
 use cluster::{PodName, SYSTEM_NAMESPACE};
 use cucumber::gherkin;
 use cucumber::{given, then, when};
@@ -15,7 +14,6 @@ use super::agent::objects::{CONTAINER, DAEMONSET};
 use super::agent::{agent, bare};
 use super::files::process;
 use super::taint::{SOON, controller};
-use crate::rights;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
@@ -146,8 +144,7 @@ fn lines(text: &str) -> BTreeSet<String> {
 }
 
 async fn rights(world: &mut LabWorld, whose: &str) -> Result<BTreeSet<String>, Stop> {
-    let granted = rights::granted(&*world.cluster().await?, &user(whose)).await?;
-    Ok(granted.into_iter().map(|grant| Grant { role: None, ..grant }.to_string()).collect())
+    Ok(world.cluster().await?.rights(&user(whose)).await?.into_iter().collect())
 }
 
 /// Exactly the lines of the text, in any order: `VERBS RESOURCE[ named N][ in namespace N]`.
@@ -172,7 +169,7 @@ async fn usual(world: &mut LabWorld, more: String) -> Step {
 #[then(regex = "^(?:it|the (taint controller)) has used each of its rights$")]
 async fn all_used(world: &mut LabWorld, whose: String) -> Step {
     eventually(world, SOON, async |world| {
-        match rights::unused(&*world.cluster().await?, &user(&whose)).await?.as_slice() {
+        match world.cluster().await?.unused_rights(&user(&whose)).await?.as_slice() {
             [] => Ok(()),
             unused => Err(Stop::wrong(format!("it never used: {}", unused.join("; ")))),
         }

@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use super::agent::objects::changes_pods;
 use super::files::files;
 use super::observe::{MONITORING, fetch};
-use crate::rights;
 use crate::steps::wait::{eventually, throughout};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
@@ -199,7 +198,7 @@ async fn rights(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     let denied = tier.denials(&|one| one.user == user)?;
     let unused: Vec<_> =
-        rights::unused(&tier, &user).await?.into_iter().filter(|right| changes_pods(right)).collect();
+        tier.unused_rights(&user).await?.into_iter().filter(|right| changes_pods(right)).collect();
     if denied.is_empty() && unused.is_empty() {
         return Ok(());
     }
