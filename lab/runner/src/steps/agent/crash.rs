@@ -49,13 +49,12 @@ enum Ended {
     Done,
 }
 
-/// The program that a process traces: its only child.
-async fn traced(tracer: &Process) -> Result<Process, Stop> {
+/// The program that a process traces, its only child; `None` if it has ended.
+async fn traced(tracer: &Process) -> Option<Process> {
     let children = tracer.file(&format!("task/{}/children", tracer.number));
-    let children = tracer.hand.read(&children).await?;
-    let child = String::from_utf8_lossy(&children).trim().parse();
-    let number = child.map_err(|error| Stop::harness(format!("{}: {error}", tracer.number)))?;
-    Ok(Process { hand: Arc::clone(&tracer.hand), number })
+    let children = tracer.hand.read(&children).await.ok()?;
+    let number = String::from_utf8_lossy(&children).trim().parse().ok()?;
+    Some(Process { hand: Arc::clone(&tracer.hand), number })
 }
 
 /// State before the agent, to compare with.
@@ -114,8 +113,11 @@ impl Sweep {
         if self.job == Job::Install && ended == Ended::Done {
             // Asked to end, it would find no DaemonSet and take everything back. One that is gone was killed after all that counts.
             match process(world, &PodName::new(SYSTEM_NAMESPACE, NAME), CONTAINER).await {
-                // Its container ends after it: the other way round it would go on for a moment, with its ports.
-                Ok(tracer) => traced(&tracer).await?.signal(Signal::Kill).await?,
+                Ok(tracer) => match traced(&tracer).await {
+                    // Its container ends after it: the other way round it would go on for a moment, with its ports.
+                    Some(program) => program.signal(Signal::Kill).await?,
+                    None => ended = Ended::Killed,
+                },
                 Err(Stop::Wrong(_)) => ended = Ended::Killed,
                 Err(error) => return Err(error),
             }
