@@ -107,9 +107,9 @@ fn collect(binaries: impl Iterator<Item = (OsString, PathBuf)>, into: PathBuf) -
     for (name, from) in binaries {
         let to = into.join(name);
         let cannot = || format!("cannot copy {} to {}", from.display(), into.display());
-        // Of a name of its own: another run may copy the same at the same time.
-        let fresh = tempfile::NamedTempFile::new_in(&into).with_context(cannot)?;
-        std::fs::copy(&from, fresh.path()).with_context(cannot)?;
+        // Of a name of its own, and closed before it has the other: another run may copy or run the same at the same time.
+        let fresh = tempfile::NamedTempFile::new_in(&into).with_context(cannot)?.into_temp_path();
+        std::fs::copy(&from, &fresh).with_context(cannot)?;
         fresh.persist(&to).with_context(cannot)?;
     }
     Ok(into)
