@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a scenario may change of a node that stays, as it was before: networks' configurations and plugins, and the node's own object.
+//! State of a node that outlives a scenario, put back after it: the files of its CNI configuration directory, the names in its plugin directory, and the
+//! labels, taints and cordon of its object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
