@@ -66,11 +66,6 @@ impl Machines for NetnsCluster {
         let disk = disk.as_ref().ok_or_else(|| Error::Missing("disk beneath a directory".to_owned()))?;
         Ok(disk.turn(files)?)
     }
-
-    async fn lift_disk(&self, _: &str, _: &Path) -> Result<(), LabError> {
-        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        Ok(())
-    }
 }
 
 #[async_trait]

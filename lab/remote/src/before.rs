@@ -3,9 +3,11 @@
 //! labels, taints and cordon of its object.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use cluster::LabError;
 use cluster::hand::{Hand as _, Kind, Writing};
+use hand::Client;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
@@ -18,7 +20,7 @@ use crate::node::RemoteNode;
 const CLUSTERS_OWN: &str = "node.kubernetes.io/";
 
 /// Files of a directory, by name.
-type Files = BTreeMap<String, Vec<u8>>;
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 /// A node as it was.
 #[derive(Debug)]
@@ -85,9 +87,13 @@ impl Before {
 }
 
 async fn configurations(node: &RemoteNode) -> Result<Files, LabError> {
-    let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).conf_dir);
+    files(&node.its_hand()?, &cluster::Node::directories(node).conf_dir).await
+}
+
+/// What a directory has, less links and directories.
+pub(crate) async fn files(hand: &Client, directory: &Path) -> Result<Files, LabError> {
     let mut found = Files::new();
-    for entry in hand.list(&directory).await? {
+    for entry in hand.list(directory).await? {
         if entry.kind == Kind::File {
             found.insert(entry.name.clone(), hand.read(&directory.join(entry.name)).await?);
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::hand::{Hand as _, Kind, Writing};
+use cluster::hand::{Hand as _, Writing};
 use cluster::{
     Cluster, CniAnswer, Configuration, Files, Front, Issuer, LabError, Machines, News, Node, PodName,
     PodStart, SYSTEM_NAMESPACE, Workload,
@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::before::Before;
+use crate::before::{self, Before};
 use crate::error::{Error, TIER};
 use crate::node::RemoteNode;
 use crate::objects::from;
@@ -314,15 +314,11 @@ impl Machines for RemoteCluster {
     /// A runtime goes on watching what is beneath a new mount, so it is restarted.
     async fn lay_disk(&self, node: &str, directory: &Path, size: u32) -> Result<(), LabError> {
         let hand = self.session().hand(node)?;
-        let mut held = Vec::new();
-        for entry in hand.list(directory).await?.into_iter().filter(|entry| entry.kind == Kind::File) {
-            let path = directory.join(entry.name);
-            held.push((hand.read(&path).await?, path));
-        }
+        let held = before::files(&hand, directory).await?;
         self.owned_machines()?.lay_disk(node, directory, size).await?;
         *self.disk.lock().await = Some((node.to_owned(), directory.to_owned()));
-        for (text, path) in held {
-            hand.write(&path, &text, Writing::InPlace).await?;
+        for (name, text) in held {
+            hand.write(&directory.join(name), &text, Writing::InPlace).await?;
         }
         self.restart_runtime(node).await
     }

@@ -10,7 +10,7 @@ use cluster::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
 pub const NAME: &str = "istiod";
-/// Image of the containers that it injects.
+/// Image of the containers that it injects. A cluster of others has it under another name, which it is told in the place of this argument.
 const PROXY: &str = "proxyv2";
 /// Port that it listens on, behind its service.
 const PORT: u16 = 15017;

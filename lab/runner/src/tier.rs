@@ -217,10 +217,6 @@ impl Deref for Tier {
 }
 
 impl Tier {
-    /// The embedded cluster, for what only it can do: a hand on its API server and its kubelet.
-    ///
-    /// # Errors
-    /// The cluster is somebody else's.
     /// A client of the API.
     #[must_use]
     pub fn client(&self) -> kube::Client {
@@ -446,7 +442,7 @@ impl Tier {
     /// node agent: then it looks at that node.
     pub async fn create_pod(&self, mut object: Value) -> Result<(), LabError> {
         let named = object["spec"]["nodeName"].as_str().map(str::to_owned);
-        let is_guest = matches!(self.0, Parts::Remote(_)) && !self.has_no_plugin();
+        let is_guest = matches!(&self.0, Parts::Remote(cluster) if !cluster.is_whole());
         match named {
             Some(name) => object["spec"]["nodeName"] = json!(self.node_named(&name)?.name()),
             None if is_guest => {}

@@ -4,7 +4,7 @@
 //! versions, as their owner may at any moment.
 
 use std::io::{self, Read as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use serde_json::Value;
@@ -30,17 +30,21 @@ pub fn main() -> ExitCode {
     }
     let conf: Value = serde_json::from_slice(&text).unwrap_or_default();
     let command = std::env::var("CNI_COMMAND").unwrap_or_default();
-    if command == "VERSION"
-        && let Err(error) = write_lists(Path::new(&std::env::args_os().next().unwrap_or_default()))
-    {
-        eprintln!("failed to write lists: {error}");
-        return ExitCode::FAILURE;
-    }
+    let program = PathBuf::from(std::env::args_os().next().unwrap_or_default());
     if command == "VERSION" {
+        if let Err(error) = write_lists(&program) {
+            eprintln!("failed to write lists: {error}");
+            return ExitCode::FAILURE;
+        }
         return basenet::serve(&text);
     }
     if let Some(own) = wired_by(&conf) {
-        return wire(&own);
+        // Runtimes call plugins by their paths, and it lies beside this one.
+        let beside = program.with_file_name(own["type"].as_str().unwrap_or_default());
+        return call(&beside, &own).unwrap_or_else(|error| {
+            eprintln!("failed to call {}: {error}", beside.display());
+            ExitCode::FAILURE
+        });
     }
     let result = &conf["prevResult"];
     if command == "ADD" && writeln!(io::stdout().lock(), "{result}").is_err() {
@@ -56,21 +60,6 @@ fn wired_by(conf: &Value) -> Option<Value> {
         own.extend(conf.get(key).map(|value| (key.to_owned(), value.clone())));
     }
     Some(Value::Object(own))
-}
-
-/// Wires a pod as the node's own network does.
-fn wire(own: &Value) -> ExitCode {
-    let name = own["type"].as_str().unwrap_or_default();
-    let path = std::env::var_os("CNI_PATH").unwrap_or_default();
-    let program =
-        std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.exists());
-    match program.ok_or_else(|| io::ErrorKind::NotFound.into()).and_then(|program| call(&program, own)) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("failed to call the plugin {name}: {error}");
-            ExitCode::FAILURE
-        }
-    }
 }
 
 /// Calls another plugin with this process' environment and standard output.

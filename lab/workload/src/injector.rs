@@ -36,7 +36,7 @@ pub struct InjectorOptions {
     #[arg(long, default_value_t = 15017)]
     port: u16,
     /// Image of what it injects.
-    #[arg(long, default_value = "proxyv2")]
+    #[arg(long)]
     image: String,
     /// Pods program their rules themselves, as without the plugin.
     #[arg(long)]

@@ -14,9 +14,6 @@ use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 
-/// Endpoints of services in the API.
-const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/istio-system/endpointslices";
-
 /// Deadline of istiod's start.
 const SOON: Duration = Duration::from_secs(60);
 
@@ -88,9 +85,9 @@ async fn reached(world: &mut LabWorld, wanted: &[String]) -> Step {
     }
     eventually(world, SOON, async |world| {
         let tier = world.cluster().await?;
-        let slices = tier
-            .items(&format!("{SLICES}?labelSelector=kubernetes.io/service-name%3D{}", istiod::NAME))
-            .await?;
+        let all = format!("/apis/discovery.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/endpointslices");
+        let its = format!("labelSelector=kubernetes.io/service-name%3D{}", istiod::NAME);
+        let slices = tier.items(&format!("{all}?{its}")).await?;
         let endpoints = slices.iter().flat_map(|slice| slice["endpoints"].as_array()).flatten();
         let ready = endpoints.filter(|endpoint| endpoint["conditions"]["ready"] != false);
         let found: Vec<_> = ready.filter_map(|endpoint| endpoint["addresses"][0].as_str()).collect();

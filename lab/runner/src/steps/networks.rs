@@ -33,8 +33,8 @@ async fn network(world: &mut LabWorld, name: String) -> Step {
     if tier.machines().is_err() {
         return Err(lacks("give a node the network of somebody else".to_owned()));
     }
-    let root = world.lab()?.plan.root.join(format!("scenarios/networks/{name}.yaml"));
-    let text = std::fs::read_to_string(root).map_err(Stop::harness)?;
+    let file = world.lab()?.plan.root.join(format!("scenarios/networks/{name}.yaml"));
+    let text = std::fs::read_to_string(file).map_err(Stop::harness)?;
     let network: Network = serde_saphyr::from_str(&text).map_err(Stop::harness)?;
     let node = files(world).await?;
     let first = node.json(&node.paths.conf_dir.join(FIRST)).await?;
