@@ -19,6 +19,9 @@ const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOC
 /// Depth of the search: the agent, what started its container, and whatever started that.
 const GENERATIONS: usize = 8;
 
+/// Attempts to open a file while others mount and rename: beside one that renames all the time, one in twelve fails.
+const TRIES: usize = 128;
+
 /// The node's file system, as its first process sees it and as the container runtime does.
 #[derive(Debug)]
 pub struct NodeRoot {
@@ -91,7 +94,11 @@ fn netns(file: &OwnedFd) -> Option<Netns> {
 
 /// Opens a path below a root. Absolute links, as `/var/run` is one on some nodes, are the node's.
 fn open_in(root: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-    match openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+    let open = || openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT);
+    // The kernel cannot tell that `..`, of which `/var/run` is a link on many nodes, stays below the root where anything on the machine is
+    // mounted or renamed meanwhile, and asks for another try.
+    let opened = std::iter::repeat_with(open).take(TRIES).find(|opened| !matches!(opened, Err(Errno::AGAIN)));
+    match opened.unwrap_or(Err(Errno::AGAIN)) {
         // Linux before 5.6, or a filter of system calls that is older than that one.
         Err(Errno::NOSYS | Errno::PERM) => openat(root, without_link(path), flags, Mode::empty()),
         opened => opened,
@@ -138,6 +145,8 @@ fn names(directory: OwnedFd) -> Vec<OsString> {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::Relaxed;
 
     /// A node: a `/proc`, and roots of processes.
     struct Node(tempfile::TempDir);
@@ -189,6 +198,29 @@ mod tests {
         assert_eq!(opened.netns_in(Path::new("/var/run/netns")).count(), 0);
         assert_eq!(without_link(Path::new("/var/run/netns/cni-1")), Path::new("run/netns/cni-1"));
         assert!(NodeRoot::open(node.0.path()).is_none());
+    }
+
+    #[test]
+    fn a_rename_meanwhile_hides_nothing() {
+        let node = Node::with(&[("1", 0, "node")]);
+        let root = node.root("node");
+        std::fs::remove_file(root.join("var/run")).unwrap();
+        symlink("../run", root.join("var/run")).unwrap();
+        let opened = NodeRoot::open(&node.proc()).unwrap();
+        let (one, other) = (node.0.path().join("one"), node.0.path().join("other"));
+        std::fs::write(&one, "").unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    std::fs::rename(&one, &other).and_then(|()| std::fs::rename(&other, &one)).unwrap();
+                }
+            });
+            let there =
+                (0..100_000).filter(|_| opened.has(Path::new("/var/run/netns")) == Some(true)).count();
+            is_over.store(true, Relaxed);
+            assert_eq!(there, 100_000);
+        });
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Files, LabError};
+use crate::LabError;
 
 /// Directory of network configurations, over a reboot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -16,6 +16,17 @@ pub enum Configuration {
     Stays,
     /// It is in memory, as on Talos and Bottlerocket: a reboot empties it.
     IsLost,
+}
+
+/// What a disk takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disk {
+    /// So many bytes beyond what it holds now.
+    Room(u32),
+    /// Not a byte more.
+    Full,
+    /// Nothing, as after an error of it.
+    ReadOnly,
 }
 
 /// Machines of a cluster, by the names of their nodes.
@@ -33,11 +44,12 @@ pub trait Machines: Send + Sync {
     /// Kills the API server, and starts it again after a while.
     async fn restart_api(&self, away: Duration) -> Result<(), LabError>;
 
-    /// Gives a directory of a node a disk of so many bytes, with what is in the directory. What is started from now on sees it.
-    async fn lay_disk(&self, node: &str, directory: &Path, size: u32) -> Result<(), LabError>;
+    /// Gives a directory of a node, which is made if need be, a disk of its own with what is in it and, as disks have, `lost+found`. What is
+    /// started from now on sees it.
+    async fn lay_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError>;
 
-    /// Lets that disk become read-only, as after an error of it, or writable.
-    async fn turn_disk(&self, node: &str, directory: &Path, files: Files) -> Result<(), LabError>;
+    /// Changes what that disk takes.
+    async fn turn_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError>;
 
     /// Takes that disk away: what it hid is seen again. Where a cluster ends with its scenario, so does the disk.
     async fn lift_disk(&self, _node: &str, _directory: &Path) -> Result<(), LabError> {

@@ -9,13 +9,13 @@ use std::time::Duration;
 use apiserver::{Gates, Read};
 use async_trait::async_trait;
 use cluster::{
-    CniAnswer, Configuration, Effect, Fault, Files, Front as _, Kubelet, LabError, Machines, PodName, Server,
+    CniAnswer, Configuration, Disk, Effect, Fault, Front as _, Kubelet, LabError, Machines, PodName, Server,
     Verb,
 };
 
 use crate::account::Credentials;
 use crate::control_plane::ControlPlane;
-use crate::disk::Disk;
+use crate::disk::LaidDisk;
 use crate::errand;
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
@@ -52,19 +52,18 @@ impl Machines for NetnsCluster {
         Ok(())
     }
 
-    async fn lay_disk(&self, name: &str, directory: &Path, size: u32) -> Result<(), LabError> {
-        let node = self.node_of(name)?;
-        let disk = Disk::on(&self.host_path(directory)?, size)?;
-        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(disk);
+    async fn lay_disk(&self, name: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {
+        let laid = LaidDisk::on(&self.host_path(directory)?, disk)?;
+        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(laid);
         // It would go on seeing what is beneath.
-        node.let_hand_go().await;
+        self.node_of(name)?.let_hand_go().await;
         Ok(())
     }
 
-    async fn turn_disk(&self, _: &str, _: &Path, files: Files) -> Result<(), LabError> {
-        let disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
-        let disk = disk.as_ref().ok_or_else(|| Error::Missing("disk beneath a directory".to_owned()))?;
-        Ok(disk.turn(files)?)
+    async fn turn_disk(&self, _: &str, _: &Path, disk: Disk) -> Result<(), LabError> {
+        let laid = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        let laid = laid.as_ref().ok_or_else(|| Error::Missing("disk beneath a directory".to_owned()))?;
+        Ok(laid.turn(disk)?)
     }
 }
 

@@ -24,7 +24,7 @@ use crate::applied::apply;
 use crate::containers::Ending;
 use crate::control_plane::{ControlPlane, JOB_BACKOFF};
 use crate::controller;
-use crate::disk::Disk;
+use crate::disk::LaidDisk;
 use crate::error::Error;
 use crate::heartbeat;
 use crate::informer::Informer;
@@ -58,7 +58,7 @@ pub struct NetnsCluster {
     controllers: Vec<JoinHandle<()>>,
     pub(crate) wire: Option<Arc<Wire>>,
     /// Disk beneath a directory of the first node.
-    pub(crate) disk: Mutex<Option<Disk>>,
+    pub(crate) disk: Mutex<Option<LaidDisk>>,
     /// Namespaces that no pod has.
     pub(crate) left: Mutex<Vec<Namespace>>,
     /// The front's sockets; closed on drop.

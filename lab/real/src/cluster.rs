@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::cluster::Issuer;
+use ::cluster::{Disk, Issuer};
 use ::front::{Proxy, Upstream};
 use futures::TryStreamExt as _;
 use futures::future::try_join_all;
@@ -44,6 +44,22 @@ const LOOK: Duration = Duration::from_millis(100);
 const RESTART: Duration = Duration::from_secs(5);
 /// Field manager of applied objects.
 const MANAGER: &str = "cnilab";
+
+/// Puts a tmpfs on a directory, with what the directory holds. A file stands for `lost+found`: without one, a full tmpfs would be one of no bytes,
+/// which means any number.
+const LAY: &str = r#"
+mkdir -p "$0"
+held=$(mktemp -d)
+mount --bind "$0" "$held"
+mount --make-private "$held"
+mount -t tmpfs disk "$0"
+cp -a "$held/." "$0"
+echo 0 > "$0/lost+found"
+umount "$held"
+rmdir "$held"
+"#;
+/// Bytes that a disk holds, for a shell.
+const USED: &str = r#"$(df -B1 --output=used "$0" | tail -n 1)"#;
 
 /// A running cluster; everything ends with it. One without nodes is a control plane, which others may join.
 #[derive(Debug)]
@@ -161,24 +177,27 @@ impl Cluster {
         self.control.restart_api(away).await
     }
 
-    /// Mounts an empty disk of so many bytes on a directory of a node.
+    /// Gives a directory of a node, which is made if need be, a disk of its own with what is in it and, as disks have, `lost+found`.
     ///
     /// # Errors
     /// There is no such node, or it is not mounted.
-    pub async fn lay_disk(&self, node: &str, directory: &Path, size: u32) -> Result<(), Error> {
-        let size = format!("size={size}");
-        self.node(node).await?.run("mount", &["-t", "tmpfs", "-o", &size, "disk"], directory).await
+    pub async fn lay_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), Error> {
+        self.node(node).await?.run("sh", &["-ec", LAY], directory).await?;
+        self.turn_disk(node, directory, disk).await
     }
 
-    /// Makes that disk read-only or writable: the file system, and with it whoever sees it; not the mount, which others are made of.
+    /// Changes what that disk takes: the file system, and with it whoever sees it; not the mount, which others are made of.
     ///
     /// # Errors
     /// As above.
-    pub async fn turn_disk(&self, node: &str, directory: &Path, is_read_only: bool) -> Result<(), Error> {
-        let node = self.node(node).await?;
-        let how = if is_read_only { "remount,ro" } else { "remount,rw" };
-        node.run("mount", &["-o", how], directory).await?;
-        node.run("mount", &["-o", "remount,bind,rw"], directory).await
+    pub async fn turn_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), Error> {
+        let how = match disk {
+            Disk::Room(room) => format!("rw,size=$(({USED} + {room}))"),
+            Disk::Full => format!("rw,size=$(({USED}))"),
+            Disk::ReadOnly => "ro".to_owned(),
+        };
+        let turn = format!(r#"mount -o remount,"{how}" "$0"; mount -o remount,bind,rw "$0""#);
+        self.node(node).await?.run("sh", &["-ec", &turn], directory).await
     }
 
     /// Takes it away, whoever uses it.

@@ -91,7 +91,7 @@ async fn configurations(node: &RemoteNode) -> Result<Files, LabError> {
 }
 
 /// What a directory has, less links and directories.
-pub(crate) async fn files(hand: &Client, directory: &Path) -> Result<Files, LabError> {
+async fn files(hand: &Client, directory: &Path) -> Result<Files, LabError> {
     let mut found = Files::new();
     for entry in hand.list(directory).await? {
         if entry.kind == Kind::File {

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::hand::{Hand as _, Writing};
 use cluster::{
-    Cluster, CniAnswer, Configuration, Files, Front, Issuer, LabError, Machines, News, Node, PodName,
+    Cluster, CniAnswer, Configuration, Disk, Front, Issuer, LabError, Machines, News, Node, PodName,
     PodStart, SYSTEM_NAMESPACE, Workload,
 };
 use futures::future::{join_all, try_join_all};
@@ -19,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::before::{self, Before};
+use crate::before::Before;
 use crate::error::{Error, TIER};
 use crate::node::RemoteNode;
 use crate::objects::from;
@@ -312,19 +311,14 @@ impl Machines for RemoteCluster {
     }
 
     /// A runtime goes on watching what is beneath a new mount, so it is restarted.
-    async fn lay_disk(&self, node: &str, directory: &Path, size: u32) -> Result<(), LabError> {
-        let hand = self.session().hand(node)?;
-        let held = before::files(&hand, directory).await?;
-        self.owned_machines()?.lay_disk(node, directory, size).await?;
+    async fn lay_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {
+        self.owned_machines()?.lay_disk(node, directory, disk).await?;
         *self.disk.lock().await = Some((node.to_owned(), directory.to_owned()));
-        for (name, text) in held {
-            hand.write(&directory.join(name), &text, Writing::InPlace).await?;
-        }
         self.restart_runtime(node).await
     }
 
-    async fn turn_disk(&self, node: &str, directory: &Path, files: Files) -> Result<(), LabError> {
-        self.owned_machines()?.turn_disk(node, directory, files).await
+    async fn turn_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {
+        self.owned_machines()?.turn_disk(node, directory, disk).await
     }
 
     async fn lift_disk(&self, node: &str, directory: &Path) -> Result<(), LabError> {

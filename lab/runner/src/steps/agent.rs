@@ -62,6 +62,8 @@ pub struct AgentPlan {
     /// Capabilities that its container lacks.
     pub lacks: Vec<String>,
     pub denials: Vec<denied::Denial>,
+    /// Disk beneath a directory that it writes.
+    pub disk: Option<disk::OwnDisk>,
     /// Its resource usage at an earlier step.
     pub uses: Option<load::Uses>,
 }
@@ -288,12 +290,12 @@ async fn says(world: &mut LabWorld, fragment: String) -> Step {
 }
 
 /// Waits for the kubelet's word that it is not ready, and for an answer to the probe with this text: a kubelet tells the code alone.
-#[then(regex = r#"^the node agent is not ready: "(.*)"$"#)]
-async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
+#[then(regex = r#"^(the node agent|the other version's agent) is not ready: "(.*)"$"#)]
+async fn not_ready(world: &mut LabWorld, whose: String, fragment: String) -> Step {
     world.errors.push(fragment.clone());
     eventually(world, SOON, async |world| {
-        let (pod, tier) = (agent(world).await?, world.cluster().await?);
-        readiness::lacks(&tier, &pod, &fragment).await
+        let pod = if whose == "the node agent" { agent(world).await? } else { several::other() };
+        readiness::lacks(&*world.cluster().await?, &pod, &fragment).await
     })
     .await
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
-use cluster::{Chaos, Configuration, Files, LabError, Machines};
+use cluster::{Chaos, Configuration, Disk, LabError, Machines};
 use kubelet::{ApiAccess, ControlPlane};
 use nix::unistd::geteuid;
 use real::control::ADDRESS;
@@ -281,12 +281,12 @@ impl Machines for RealMachines {
         restarted(self.0.restart_api(away).await)
     }
 
-    async fn lay_disk(&self, node: &str, directory: &Path, size: u32) -> Result<(), LabError> {
-        mounted(self.0.lay_disk(node, directory, size).await)
+    async fn lay_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {
+        mounted(self.0.lay_disk(node, directory, disk).await)
     }
 
-    async fn turn_disk(&self, node: &str, directory: &Path, files: Files) -> Result<(), LabError> {
-        mounted(self.0.turn_disk(node, directory, files == Files::ReadOnly).await)
+    async fn turn_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {
+        mounted(self.0.turn_disk(node, directory, disk).await)
     }
 
     async fn lift_disk(&self, node: &str, directory: &Path) -> Result<(), LabError> {

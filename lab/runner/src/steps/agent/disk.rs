@@ -1,75 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The CNI directory on a disk of its own, which can fill up or become read-only beneath the agent.
+//! A directory that the agent writes on a disk of its own, which can fill up or become read-only beneath it.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cluster::Files;
-use cluster::hand::{HandError, Kind, Writing};
+use cluster::hand::{Kind, Writing};
+use cluster::{Disk, NodePaths};
 use cucumber::{given, then, when};
 
 use super::bare;
-use crate::steps::files::files;
+use crate::steps::files::{Files, files};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
 /// Deadline of reverting a failed write.
 const SOON: Duration = Duration::from_secs(2);
-/// Four pages: the primary's list, the next one while it is written, and little more.
-const SIZE: u32 = 16 << 10;
-/// A foreign file.
-const FILLER: &str = "core.dump";
-/// Error number of a full disk (`ENOSPC`).
-const FULL: i32 = 28;
+/// Three pages: a list while it is written, and little more.
+const FEW: u32 = 12 << 10;
+/// The plugin while it is written, of whichever product.
+const MUCH: u32 = 128 << 20;
+
+/// A directory of the node with a disk of its own.
+#[derive(Debug)]
+pub struct OwnDisk {
+    directory: PathBuf,
+    /// Bytes that it takes, unless a step says otherwise.
+    room: u32,
+    held: BTreeSet<String>,
+}
 
 /// Small file system with the directory's present content.
-#[given("the CNI directory is on a disk of its own")]
-async fn own(world: &mut LabWorld) -> Step {
+#[given(regex = "^the (CNI|plugins'|node agent's run) directory is on a disk of its own$")]
+async fn own(world: &mut LabWorld, which: String) -> Step {
     bare(world)?;
     let tier = world.cluster().await?;
     let node = tier.node()?;
-    Ok(tier.machines()?.lay_disk(node.name(), &node.directories().conf_dir, SIZE).await?)
+    let NodePaths { conf_dir, bin_dir, run_dir, .. } = node.directories();
+    let (directory, room) = match which.as_str() {
+        "CNI" => (conf_dir, FEW),
+        "plugins'" => (bin_dir, MUCH),
+        _ => (run_dir, FEW),
+    };
+    tier.machines()?.lay_disk(node.name(), &directory, Disk::Room(room)).await?;
+    let held = names(&files(world).await?, &directory).await?;
+    world.agent.disk = Some(OwnDisk { directory, room, held });
+    Ok(())
 }
 
-/// Remounts it.
-#[when(regex = "^that disk becomes (read-only|writable)$")]
-async fn becomes(world: &mut LabWorld, what: String) -> Step {
-    let files = if what == "writable" { Files::Writable } else { Files::ReadOnly };
+/// Read-only as after an error of it.
+#[given(regex = "^that disk (is full|has room again|becomes read-only|becomes writable)$")]
+#[when(regex = "^that disk (is full|has room again|becomes read-only|becomes writable)$")]
+async fn turns(world: &mut LabWorld, how: String) -> Step {
+    let disk = laid(world)?;
+    let takes = match how.as_str() {
+        "is full" => Disk::Full,
+        "becomes read-only" => Disk::ReadOnly,
+        _ => Disk::Room(disk.room),
+    };
+    let directory = disk.directory.clone();
     let tier = world.cluster().await?;
-    let node = tier.node()?;
-    Ok(tier.machines()?.turn_disk(node.name(), &node.directories().conf_dir, files).await?)
-}
-
-/// A foreign file takes all free space.
-#[given("that disk is full")]
-#[when("that disk is full")]
-async fn full(world: &mut LabWorld) -> Step {
-    let node = files(world).await?;
-    let more = vec![0; 2 * usize::try_from(SIZE).map_err(Stop::harness)?];
-    match node.hand.write(&node.paths.conf_dir.join(FILLER), &more, Writing::InPlace).await {
-        Err(HandError::Refused { errno: Some(FULL), .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-        Ok(()) => Err(Stop::harness("twice its size fits on the disk")),
-    }
-}
-
-/// Deletes that file.
-#[when("that disk has room again")]
-async fn room(world: &mut LabWorld) -> Step {
-    let node = files(world).await?;
-    Ok(node.hand.remove(&node.paths.conf_dir.join(FILLER)).await?)
+    Ok(tier.machines()?.turn_disk(tier.node()?.name(), &directory, takes).await?)
 }
 
 /// Exactly these names.
 #[then(regex = r#"^the CNI directory holds "([^"]*)"$"#)]
-async fn holds(world: &mut LabWorld, wanted: String) -> Step {
+async fn conf_dir_holds(world: &mut LabWorld, wanted: String) -> Step {
     let node = files(world).await?;
     let directory = &node.paths.conf_dir;
     node.until(SOON, &[directory], async || {
-        let names: Vec<_> = node.hand.list(directory).await?.into_iter().map(|entry| entry.name).collect();
-        if names.join(", ") == wanted { Ok(()) } else { Err(Stop::wrong(format!("it holds {names:?}"))) }
+        let now = Vec::from_iter(names(&node, directory).await?).join(", ");
+        if now == wanted { Ok(()) } else { Err(Stop::wrong(format!("it holds {now}"))) }
     })
     .await
+}
+
+/// The same names: of no file that was begun and not ended.
+#[then("that disk holds what it held at first")]
+async fn holds(world: &mut LabWorld) -> Step {
+    let node = files(world).await?;
+    let disk = laid(world)?;
+    node.until(SOON, &[&disk.directory], async || {
+        let now = names(&node, &disk.directory).await?;
+        if now == disk.held {
+            Ok(())
+        } else {
+            Err(Stop::wrong(format!("it holds {now:?}, not {:?}", disk.held)))
+        }
+    })
+    .await
+}
+
+fn laid(world: &LabWorld) -> Result<&OwnDisk, Stop> {
+    world.agent.disk.as_ref().ok_or_else(|| Stop::harness("no directory is on a disk of its own"))
+}
+
+async fn names(node: &Files, directory: &Path) -> Result<BTreeSet<String>, Stop> {
+    Ok(node.hand.list(directory).await?.into_iter().map(|entry| entry.name).collect())
 }
 
 /// Link that no runtime reads; creates its target's directory.

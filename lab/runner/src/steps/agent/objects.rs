@@ -26,11 +26,10 @@ pub fn once(name: &str, set: &Value, job: Job) -> Value {
     let mut spec = set["spec"]["template"]["spec"].clone();
     spec["restartPolicy"] = json!("Never");
     let container = &mut spec["containers"][0];
+    container["envFrom"] = Value::Null;
     if job == Job::Purge {
         container["args"] = json!(["--purge"]);
-    }
-    for of_agent in ["envFrom", "readinessProbe"] {
-        container[of_agent] = Value::Null;
+        container["readinessProbe"] = Value::Null;
     }
     let metadata = json!({ "name": name, "namespace": SYSTEM_NAMESPACE });
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })

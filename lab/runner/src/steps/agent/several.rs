@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cluster::SYSTEM_NAMESPACE;
 use cluster::hand::Writing;
+use cluster::{PodName, SYSTEM_NAMESPACE};
 use cucumber::{then, when};
 use serde_json::{Value, json};
 
@@ -23,6 +23,12 @@ const BESIDE: &str = "istio-cni-node-surge";
 const OTHER: &str = "/srv/other-version";
 /// Deadline of a take-over.
 const SOON: Duration = Duration::from_secs(20);
+
+/// The other version's pod.
+#[must_use]
+pub fn other() -> PodName {
+    PodName::new(SYSTEM_NAMESPACE, BESIDE)
+}
 
 fn other_plugin() -> PathBuf {
     Path::new(OTHER).join(PLUGIN)
