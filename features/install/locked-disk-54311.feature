@@ -58,6 +58,8 @@ Feature: A directory that cannot be written is told of, and healed once it can (
     Then exposure of pod "cart" was 0
     When that disk has room again
     Then the plugin's binary is the other version's
+    When the other version's pod is deleted
+    Then the plugin's binary is the node agent's
 
   @mutant:entry-too-early
   Scenario: No room in the agent's run directory

@@ -35,7 +35,7 @@ pub use chaos::{Actor, Chaos};
 pub use front::{Asked, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Odds, Verb};
 pub use issuer::Issuer;
 pub use kubelet::Kubelet;
-pub use machines::{Configuration, Disk, Machines};
+pub use machines::{Configuration, Disk, Machines, Memory};
 pub use network::{Disturbance, LiveNetwork, LiveRule, Wanted};
 pub use profile::RuntimeProfile;
 pub use runtime::{

@@ -29,6 +29,15 @@ pub enum Disk {
     ReadOnly,
 }
 
+/// A node's memory, as its kubelet takes it to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// There is enough of it.
+    Enough,
+    /// There is less than the kubelet wants: it evicts all pods that are not critical.
+    Short,
+}
+
 /// Machines of a cluster, by the names of their nodes.
 #[async_trait]
 pub trait Machines: Send + Sync {
@@ -40,6 +49,9 @@ pub trait Machines: Send + Sync {
 
     /// Restarts the kubelet of a node; pods run on.
     async fn restart_kubelet(&self, node: &str) -> Result<(), LabError>;
+
+    /// Changes what a node's kubelet takes its memory to be.
+    async fn set_memory(&self, node: &str, memory: Memory) -> Result<(), LabError>;
 
     /// Kills the API server, and starts it again after a while.
     async fn restart_api(&self, away: Duration) -> Result<(), LabError>;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use apiserver::{Gates, Read};
 use async_trait::async_trait;
 use cluster::{
-    CniAnswer, Configuration, Disk, Effect, Fault, Front as _, Kubelet, LabError, Machines, PodName, Server,
-    Verb,
+    CniAnswer, Configuration, Disk, Effect, Fault, Front as _, Kubelet, LabError, Machines, Memory, PodName,
+    Server, Verb,
 };
 
 use crate::account::Credentials;
@@ -41,6 +41,10 @@ impl Machines for NetnsCluster {
 
     async fn restart_kubelet(&self, name: &str) -> Result<(), LabError> {
         Ok(self.node_of(name)?.restart_kubelet().await?)
+    }
+
+    async fn set_memory(&self, name: &str, memory: Memory) -> Result<(), LabError> {
+        Ok(self.node_of(name)?.set_memory(memory).await?)
     }
 
     /// For whoever connects to it: the lab's own kubelets and controllers do not. What it does not answer is a fault of that length.

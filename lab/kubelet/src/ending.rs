@@ -61,11 +61,7 @@ impl NetnsNode {
             if ending != Ending::Kill && self.options.back_off.is_some() {
                 return Some(failure);
             }
-            let mut left = self.leftovers.lock().unwrap_or_else(PoisonError::into_inner);
-            match error {
-                ChainError::Chain(_) => left.networks.push(failure),
-                ChainError::Lab(_) => left.faults.push(failure),
-            }
+            self.leave(failure, &error);
         }
         (parts.sandbox, parts.credentials) = (None, None);
         let _ = self.agent.forget(&slot.plan.pod);
@@ -77,6 +73,15 @@ impl NetnsNode {
         self.dismiss(slot);
         slot.reach(Stage::Gone);
         None
+    }
+
+    /// Remembers a sandbox that was not taken down.
+    pub(crate) fn leave(&self, failure: String, error: &ChainError) {
+        let mut left = self.leftovers.lock().unwrap_or_else(PoisonError::into_inner);
+        match error {
+            ChainError::Chain(_) => left.networks.push(failure),
+            ChainError::Lab(_) => left.faults.push(failure),
+        }
     }
 
     /// Leftovers of pods that were ended nevertheless.

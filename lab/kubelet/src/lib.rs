@@ -23,6 +23,7 @@
 //! | [`reach`] | connections of the API server into the cluster |
 //! | [`errand`] | programs that somebody runs beside a container's process |
 //! | [`hand`], [`disk`] | the lab's process on the node, for steps; a disk beneath a directory |
+//! | [`memory`] | what the node's kubelet takes its memory to be, and eviction |
 //! | [`agent`] | the stand-in for the node agent |
 //! | [`wire`], [`services`] | the network between nodes and to the outside; addresses of services |
 //! | [`netns`], [`pids`], [`rootfs`] | the namespaces of pods, nodes and containers |
@@ -55,6 +56,7 @@ mod informer;
 pub mod leftovers;
 pub mod life;
 pub mod logs;
+pub mod memory;
 pub mod netns;
 pub mod network;
 pub mod node;

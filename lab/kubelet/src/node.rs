@@ -8,7 +8,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cluster::profile::PodUid;
@@ -68,6 +68,7 @@ pub struct NetnsNode {
     slots: Mutex<BTreeMap<PodName, Arc<Slot>>>,
     seen: watch::Sender<()>,
     pub(crate) network: Mutex<Network>,
+    pub(crate) is_short_of_memory: AtomicBool,
     pub(crate) leftovers: Mutex<Leftovers>,
     /// Output of pods that are gone.
     past: Mutex<VecDeque<Printed>>,
@@ -143,6 +144,7 @@ impl NetnsNode {
             slots: Mutex::default(),
             seen: watch::Sender::default(),
             network: Mutex::default(),
+            is_short_of_memory: AtomicBool::default(),
             leftovers: Mutex::default(),
             past: Mutex::default(),
             pids: Mutex::new(Arc::new(pids)),
@@ -209,7 +211,7 @@ impl NetnsNode {
         let addresses: Vec<_> = own.chain([json!({ "type": "Hostname", "address": self.name })]).collect();
         let room = json!({ "cpu": "2", "memory": "4Gi", "pods": PODS.to_string() });
         json!({
-            "conditions": [self.network().condition()], "nodeInfo": info, "addresses": addresses,
+            "conditions": self.conditions(), "nodeInfo": info, "addresses": addresses,
             "capacity": room, "allocatable": room,
         })
     }
@@ -297,10 +299,14 @@ impl NetnsNode {
 
     /// Reports a pod whose containers have ended for good, whatever its restart policy.
     pub(crate) async fn report_last(&self, slot: &Slot, parts: &mut Parts) {
-        let patch =
-            status(&Plan { restart: Restart::Never, ..slot.plan.clone() }, parts, false, &self.addresses());
+        let patch = self.last_status(slot, parts);
         let pods: Api<Pod> = Api::namespaced(self.access.client.clone(), &slot.plan.pod.namespace);
         let _ = pods.patch_status(&slot.plan.pod.name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    }
+
+    /// Status of a pod whose containers have ended for good.
+    pub(crate) fn last_status(&self, slot: &Slot, parts: &mut Parts) -> Value {
+        status(&Plan { restart: Restart::Never, ..slot.plan.clone() }, parts, false, &self.addresses())
     }
 
     pub(crate) async fn tell(&self, plan: &Plan, reason: &str, message: &str) {

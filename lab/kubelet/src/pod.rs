@@ -131,6 +131,8 @@ pub struct Plan {
     pub volumes: Vec<Volume>,
     /// Host network.
     pub host_network: bool,
+    /// It is never evicted.
+    pub is_critical: bool,
     /// A token is mounted: it has an account other than `default`, and does not opt out.
     pub has_token: bool,
     /// User namespace.
@@ -144,6 +146,9 @@ pub struct Plan {
     /// Facts that the agent's stand-in serves.
     pub facts: PodFacts,
 }
+
+/// Classes whose priority is that of critical pods (`SystemCriticalPriority`).
+const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
 impl Plan {
     /// Reads a pod's object.
@@ -191,6 +196,7 @@ impl Plan {
             grace: Duration::from_secs(grace.unwrap_or(30)),
             volumes,
             host_network: facts.spec.host_network,
+            is_critical: spec.priority_class_name.as_deref().is_some_and(|name| CRITICAL.contains(&name)),
             has_token,
             users,
             workload: binaries.workload.clone(),

@@ -7,10 +7,6 @@ use std::time::Duration;
 
 use apiserver::Timestamp;
 use cluster::PodStart;
-use k8s_openapi::api::core::v1::Node;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
 
 use crate::network::{Network, UNKNOWN, trouble};
 use crate::node::NetnsNode;
@@ -34,10 +30,8 @@ impl NetnsNode {
     /// Looks at the runtime's status, and reports what is new.
     pub(crate) async fn look_at_network(&self) {
         if self.learn_network().await {
-            let nodes: Api<Node> = Api::all(self.access.client.clone());
-            let conditions = json!({ "status": { "conditions": [self.network().condition()] } });
             // Nothing is lost: the next change, or the next boot, reports it.
-            let _ = nodes.patch_status(&self.name, &PatchParams::default(), &Patch::Merge(conditions)).await;
+            let _ = self.report_conditions().await;
         }
     }
 

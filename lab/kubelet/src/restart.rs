@@ -21,9 +21,9 @@ impl NetnsNode {
     pub async fn restart_kubelet(&self) -> Result<(), Error> {
         self.forget_network();
         self.look_at_network().await;
-        for slot in self.slots() {
+        for slot in self.slots().iter().filter(|slot| !slot.is_ending()) {
             let mut parts = slot.parts.lock().await;
-            self.report(&slot, &mut parts).await;
+            self.report(slot, &mut parts).await;
         }
         Ok(())
     }

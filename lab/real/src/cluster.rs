@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::cluster::{Disk, Issuer};
+use ::cluster::{Disk, Issuer, Memory};
 use ::front::{Proxy, Upstream};
 use futures::TryStreamExt as _;
 use futures::future::try_join_all;
@@ -167,6 +167,14 @@ impl Cluster {
     /// As above.
     pub async fn restart_kubelet(&self, node: &str) -> Result<(), Error> {
         self.node(node).await?.restart_kubelet(&self.options).await
+    }
+
+    /// Changes what a node's kubelet takes its memory to be, and restarts it.
+    ///
+    /// # Errors
+    /// There is no such node, or its kubelet does not start.
+    pub async fn set_memory(&self, node: &str, memory: Memory) -> Result<(), Error> {
+        self.node(node).await?.set_memory(memory, &self.options).await
     }
 
     /// Kills the API server, and starts it again after a while.

@@ -8,10 +8,11 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use cluster::Memory;
 use futures::TryStreamExt as _;
 use nix::errno::Errno;
 use rtnetlink::new_connection;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::control::{self, Control, SERVICE};
@@ -26,6 +27,8 @@ use crate::{cgroups, front, network, quirks, registry};
 
 /// Directory of configurations that are no container runtime's own.
 const FILES: &str = "/etc/kubernetes";
+/// Configuration of the kubelet.
+const CONFIGURATION: &str = "/etc/kubernetes/kubelet.json";
 /// Nobody answers there.
 const DNS: &str = "10.96.0.10";
 /// A runtime that has its images to unpack may take a while on a busy machine.
@@ -138,6 +141,26 @@ impl Node {
         self.runtime.end().await?;
         self.runtime = runtime(&self.place, options).await?;
         Ok(())
+    }
+
+    /// Starts its kubelet again, which takes the node's memory to be enough, or short: it wants more than any node has, after a second. It does not
+    /// start with a threshold without grace (`evictionHard`) of more than there is, which is taken from what pods may ask for.
+    ///
+    /// # Errors
+    /// As for a start.
+    pub async fn set_memory(&mut self, memory: Memory, options: &ClusterOptions) -> Result<(), Error> {
+        let path = self.place.find(CONFIGURATION);
+        let text = fs::read(&path).map_err(Error::file("read", &path))?;
+        let mut configuration: Value = serde_json::from_slice(&text)
+            .map_err(|error| Error::Other("read the configuration of a kubelet", error.to_string()))?;
+        let wanted = |what: &str| match memory {
+            Memory::Enough => json!({}),
+            Memory::Short => json!({ "memory.available": what }),
+        };
+        configuration["evictionSoft"] = wanted("1Pi");
+        configuration["evictionSoftGracePeriod"] = wanted("1s");
+        self.place.write(CONFIGURATION, configuration.to_string())?;
+        self.restart_kubelet(options).await
     }
 
     /// Starts its kubelet again.
@@ -259,14 +282,14 @@ fn configure(
     place.write(&format!("{FILES}/kubelet.key"), serving.key)?;
     place.write(&format!("{FILES}/kubelet.kubeconfig"), kubeconfig)?;
     let configuration = kubelet_configuration(cgroup, programs.runtime.socket(), control.media_type());
-    place.write(&format!("{FILES}/kubelet.json"), configuration)?;
+    place.write(CONFIGURATION, configuration)?;
     programs.runtime.configure(place, (control::ADDRESS, registry::PORT).into())
 }
 
 /// Of a kubelet.
 fn arguments(number: Number) -> Vec<String> {
     vec![
-        format!("--config={FILES}/kubelet.json"),
+        format!("--config={CONFIGURATION}"),
         format!("--kubeconfig={FILES}/kubelet.kubeconfig"),
         format!("--hostname-override={}", number.name()),
         format!(

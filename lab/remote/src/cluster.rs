@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::{
-    Cluster, CniAnswer, Configuration, Disk, Front, Issuer, LabError, Machines, News, Node, PodName,
+    Cluster, CniAnswer, Configuration, Disk, Front, Issuer, LabError, Machines, Memory, News, Node, PodName,
     PodStart, SYSTEM_NAMESPACE, Workload,
 };
 use futures::future::{join_all, try_join_all};
@@ -33,6 +33,8 @@ use crate::{cordon, exec, logs, objects};
 const POLICIES: Duration = Duration::from_secs(2);
 /// Kinds that say what becomes of a pod when it is made.
 const JUDGES: [&str; 2] = ["ValidatingAdmissionPolicyBinding", "MutatingWebhookConfiguration"];
+/// Bytes that a disk takes while what a scenario made goes.
+const ROOM: u32 = 1 << 20;
 /// A real kubelet probes and reports in seconds, and nodes are busy with others.
 const PATIENCE: u32 = 3;
 /// The API server is somebody's, and has others to serve.
@@ -51,6 +53,8 @@ pub struct RemoteCluster {
     used: Mutex<Used>,
     /// A disk of its own that a node's directory has: to be taken away.
     disk: Mutex<Option<(String, PathBuf)>>,
+    /// A node whose memory is short: to be changed back.
+    short: Mutex<Option<String>>,
     /// The nodes, where a scenario may change them.
     before: Vec<Before>,
 }
@@ -113,6 +117,7 @@ impl RemoteCluster {
             bound: Mutex::default(),
             used: Mutex::default(),
             disk: Mutex::default(),
+            short: Mutex::default(),
             before,
         })
     }
@@ -225,8 +230,13 @@ impl RemoteCluster {
     /// # Errors
     /// The API server rejects it.
     pub async fn end(&self, applied: &[Value]) -> Result<(), LabError> {
-        if let Some((node, directory)) = self.disk.lock().await.take() {
-            self.lift_disk(&node, &directory).await?;
+        let disk = self.disk.lock().await.take();
+        if let Some((node, directory)) = &disk {
+            self.turn_disk(node, directory, Disk::Room(ROOM)).await?;
+        }
+        let short = self.short.lock().await.clone();
+        if let Some(node) = short {
+            self.set_memory(&node, Memory::Enough).await?;
         }
         let used = std::mem::take(&mut *self.used.lock().await);
         let given_back = self.nodes.iter().zip(&self.before).map(async |(node, before)| {
@@ -256,6 +266,10 @@ impl RemoteCluster {
         objects::remove(&self.client(), applied, deadline).await?;
         self.begins_to_go(&system).await?;
         self.all_gone(&[of_pods, system].concat()).await?;
+        // What is on it has taken part in the end of pods.
+        if let Some((node, directory)) = &disk {
+            self.lift_disk(node, directory).await?;
+        }
         let nodes = self.nodes.iter().zip(&self.before);
         let restored = join_all(nodes.map(|(node, before)| before.restore(node))).await;
         restored.into_iter().collect()
@@ -298,6 +312,12 @@ impl Machines for RemoteCluster {
 
     async fn restart_kubelet(&self, node: &str) -> Result<(), LabError> {
         self.owned_machines()?.restart_kubelet(node).await?;
+        Ok(self.session().lay_hand_again(node).await?)
+    }
+
+    async fn set_memory(&self, node: &str, memory: Memory) -> Result<(), LabError> {
+        self.owned_machines()?.set_memory(node, memory).await?;
+        *self.short.lock().await = (memory == Memory::Short).then(|| node.to_owned());
         Ok(self.session().lay_hand_again(node).await?)
     }
 

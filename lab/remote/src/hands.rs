@@ -118,6 +118,8 @@ fn daemon_set(nodes: &[String], image: &str) -> Value {
                     "hostPID": true,
                     "automountServiceAccountToken": false,
                     "terminationGracePeriodSeconds": 0,
+                    // No kubelet evicts it.
+                    "priorityClassName": "system-node-critical",
                     "tolerations": [{ "operator": "Exists" }],
                     "containers": [{
                         "name": HAND,

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cluster::PodName;
+use cluster::{Memory, PodName};
 use cucumber::{given, then, when};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -132,12 +132,41 @@ async fn replaced(world: &mut LabWorld, count: usize) -> Step {
             .iter()
             .filter(other)
             .filter(|pod| pod["status"]["phase"] == "Running" && !failed_validation(pod));
-        match ready.count() == count && pods.len() == count {
+        match ready.count() == count && pods.iter().filter(|pod| !is_evicted(pod)).count() == count {
             true => Ok(pods),
             false => Err(Stop::wrong(format!("its pods are {}", json!(pods)))),
         }
     })
     .await?;
+    seen.iter().try_for_each(|pod| mean(world, pod))
+}
+
+fn is_evicted(pod: &Value) -> bool {
+    pod["status"]["phase"] == "Failed" && pod["status"]["reason"] == "Evicted"
+}
+
+/// Its kubelet takes its memory to be less than it wants, or enough again.
+#[when(regex = "^the node (runs short of memory|has enough memory again)$")]
+async fn memory(world: &mut LabWorld, how: String) -> Step {
+    let tier = world.cluster().await?;
+    let memory = if how == "runs short of memory" { Memory::Short } else { Memory::Enough };
+    Ok(tier.machines()?.set_memory(tier.node()?.name(), memory).await?)
+}
+
+/// Waits until the kubelet has evicted as many pods of the template.
+#[then(regex = r"^(\d+) of them are evicted within (\d+) s$")]
+async fn evicted(world: &mut LabWorld, count: usize, seconds: u64) -> Step {
+    let seen = eventually(world, Duration::from_secs(seconds), async |world| {
+        let all = pods(world).await?;
+        let evicted: Vec<_> = all.iter().filter(|pod| is_evicted(pod)).cloned().collect();
+        if evicted.len() == count {
+            Ok(evicted)
+        } else {
+            Err(Stop::wrong(format!("its pods are {}", json!(all))))
+        }
+    })
+    .await?;
+    world.made.former = seen.iter().map(|pod| text(pod, "uid").to_owned()).collect();
     seen.iter().try_for_each(|pod| mean(world, pod))
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
-use cluster::{Chaos, Configuration, Disk, LabError, Machines};
+use cluster::{Chaos, Configuration, Disk, LabError, Machines, Memory};
 use kubelet::{ApiAccess, ControlPlane};
 use nix::unistd::geteuid;
 use real::control::ADDRESS;
@@ -275,6 +275,10 @@ impl Machines for RealMachines {
 
     async fn restart_kubelet(&self, node: &str) -> Result<(), LabError> {
         restarted(self.0.restart_kubelet(node).await)
+    }
+
+    async fn set_memory(&self, node: &str, memory: Memory) -> Result<(), LabError> {
+        restarted(self.0.set_memory(node, memory).await)
     }
 
     async fn restart_api(&self, away: Duration) -> Result<(), LabError> {

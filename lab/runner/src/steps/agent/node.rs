@@ -31,12 +31,13 @@ fn probes_in_real_time(world: &mut LabWorld) {
 }
 
 /// Of the kubelet, so far.
-#[then("no event says that the node agent is unhealthy")]
-async fn healthy(world: &mut LabWorld) -> Step {
+#[then(regex = "^no event says that the node agent (is unhealthy|was evicted)$")]
+async fn healthy(world: &mut LabWorld, what: String) -> Step {
+    let reason = if what == "was evicted" { "Evicted" } else { "Unhealthy" };
     let events: Api<Event> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
     let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
-    let unhealthy = all.items.into_iter().filter(|event| event.reason.as_deref() == Some("Unhealthy"));
-    let told: Vec<_> = unhealthy.filter_map(|event| event.message).collect();
+    let of_reason = all.items.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
+    let told: Vec<_> = of_reason.filter_map(|event| event.message).collect();
     expect_eq("what the kubelet tells", &told, &Vec::<String>::new())
 }
 

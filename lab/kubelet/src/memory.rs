@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A node whose memory is short: its kubelet says so, and evicts pods.
+//!
+//! As the eviction manager of the real one with a threshold that is always met: whatever is not critical goes, without grace
+//! (`evictPod` and `IsCriticalPod`), and stays in the API as a pod that failed. The real one evicts one pod at a look, every 10 s, in an order of
+//! its own; here all go at once.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use cluster::Memory;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::containers::{self, Ending};
+use crate::error::Error;
+use crate::node::NetnsNode;
+use crate::slot::Slot;
+
+const WHY: &str = "The node was low on resource: memory. Threshold quantity: 1Pi, available: 4Gi. ";
+
+impl NetnsNode {
+    /// Sets what the node's kubelet takes its memory to be.
+    ///
+    /// # Errors
+    /// The API server refuses the node's conditions, or a pod's status.
+    pub async fn set_memory(&self, memory: Memory) -> Result<(), Error> {
+        self.is_short_of_memory.store(memory == Memory::Short, Ordering::Relaxed);
+        self.report_conditions().await?;
+        if memory == Memory::Short {
+            for slot in self.slots().iter().filter(|slot| !slot.plan.is_critical) {
+                self.evict(slot).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the API server of the node's conditions.
+    pub(crate) async fn report_conditions(&self) -> Result<(), kube::Error> {
+        let nodes: Api<Node> = Api::all(self.access.client.clone());
+        let patch = Patch::Merge(json!({ "status": { "conditions": self.conditions() } }));
+        nodes.patch_status(&self.name, &PatchParams::default(), &patch).await.map(|_| ())
+    }
+
+    /// Conditions of the node, as far as anybody looks at them.
+    pub(crate) fn conditions(&self) -> Value {
+        let (status, reason, message) = match self.is_short_of_memory.load(Ordering::Relaxed) {
+            true => ("True", "KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
+            false => ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        };
+        let memory =
+            json!({ "type": "MemoryPressure", "status": status, "reason": reason, "message": message });
+        json!([memory, self.network().condition()])
+    }
+
+    async fn evict(&self, slot: &Arc<Slot>) -> Result<(), Error> {
+        slot.end();
+        self.tell(&slot.plan, "Evicted", WHY).await;
+        let mut parts = slot.parts.lock().await;
+        containers::end(parts.containers.iter(), Ending::Kill).await;
+        let mut last = self.last_status(slot, &mut parts);
+        parts.containers.clear();
+        if let Some(sandbox) = parts.sandbox.take()
+            && let Err(error) = sandbox.remove(&self.chain).await
+        {
+            self.leave(
+                format!("failed to remove the sandbox of pod {}: {error}", slot.plan.pod.name),
+                &error,
+            );
+        }
+        parts.credentials = None;
+        (last["status"]["phase"], last["status"]["reason"]) = (json!("Failed"), json!("Evicted"));
+        last["status"]["message"] = json!(WHY);
+        let pods: Api<Pod> = Api::namespaced(self.access.client.clone(), &slot.plan.pod.namespace);
+        pods.patch_status(&slot.plan.pod.name, &PatchParams::default(), &Patch::Merge(last)).await?;
+        Ok(())
+    }
+}
