@@ -179,6 +179,14 @@ fn what_somebody_broke_is_healed_and_what_killed_writes_left_goes() {
 }
 
 #[test]
+fn what_is_written_beside_an_installation_is_left_to_its_writer() {
+    let mut node = Node::new();
+    node.write("run/backend.tmp.0123456789abcdef", "backend=nft-compat");
+    node.pass();
+    assert_eq!(node.text("run/backend.tmp.0123456789abcdef"), "backend=nft-compat");
+}
+
+#[test]
 fn a_primary_behind_a_link_is_changed_where_it_is() {
     let mut node = Node::new();
     node.write("real", PRIMARY);

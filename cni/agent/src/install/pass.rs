@@ -3,8 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use protocol::netconf::BACKEND_RECORD;
-
 use super::binaries::{self, Known};
 use super::fight::Rival;
 use super::kubeconfig::{self, KubeconfigError};
@@ -151,7 +149,8 @@ impl Installer {
 fn credentials(settings: &Settings) -> Result<bool, KubeconfigError> {
     let run_dir = &settings.places.run_dir;
     files::make_directory(run_dir)?;
-    files::remove_stale_temporaries(run_dir, &|name| [KUBECONFIG, BACKEND_RECORD].contains(&name))?;
+    // Not those of the back end's record, which is written beside this.
+    files::remove_stale_temporaries(run_dir, &|name| name == KUBECONFIG)?;
     kubeconfig::install(settings)
 }
 

@@ -18,7 +18,11 @@ pub(super) async fn find_out(settings: Arc<Settings>) {
 }
 
 fn record(settings: &Settings) {
-    let path = settings.places.run_dir.join(BACKEND_RECORD);
+    let run_dir = &settings.places.run_dir;
+    if let Err(error) = files::remove_stale_temporaries(run_dir, &|name| name == BACKEND_RECORD) {
+        tracing::warn!(target: "cni-agent", "{error}");
+    }
+    let path = run_dir.join(BACKEND_RECORD);
     let text = match text() {
         Ok(text) => text,
         Err(why) => {
