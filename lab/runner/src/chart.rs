@@ -17,9 +17,9 @@ use crate::binaries::MUTANT;
 /// The image that scenarios deploy; the lab's kubelet has it, whatever it is called.
 const IMAGE: &str = "registry.example.com/mesh/install-cni:lab";
 
-/// Cache key: the values of a scenario, and the defect that its program plays.
+/// The values of a scenario, and the defect that its program plays.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Asked {
+struct RenderKey {
     values: String,
     mutant: Option<String>,
 }
@@ -28,7 +28,7 @@ struct Asked {
 #[derive(Debug)]
 pub struct Rendered {
     image: String,
-    known: Mutex<BTreeMap<Asked, Arc<Vec<Value>>>>,
+    known: Mutex<BTreeMap<RenderKey, Arc<Vec<Value>>>>,
 }
 
 impl Rendered {
@@ -45,14 +45,13 @@ impl Rendered {
         mutant: Option<&str>,
         values: &Value,
     ) -> anyhow::Result<Arc<Vec<Value>>> {
-        let asked = Asked { values: values.to_string(), mutant: mutant.map(str::to_owned) };
+        let key = RenderKey { values: values.to_string(), mutant: mutant.map(str::to_owned) };
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(objects) = all.get(&asked) {
+        if let Some(objects) = all.get(&key) {
             return Ok(Arc::clone(objects));
         }
-        let objects =
-            Arc::new(render(&sut.join(AGENT), &self.image, &asked.values, asked.mutant.as_deref())?);
-        all.insert(asked, Arc::clone(&objects));
+        let objects = Arc::new(render(&sut.join(AGENT), &self.image, &key.values, key.mutant.as_deref())?);
+        all.insert(key, Arc::clone(&objects));
         Ok(objects)
     }
 }

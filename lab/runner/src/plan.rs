@@ -119,7 +119,7 @@ pub struct UpPlan {
 
 /// A cluster that is asked for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Asked {
+pub struct WantedCluster {
     /// None where nodes are embedded: it is a control plane for each scenario then.
     pub nodes: u8,
     pub version: KubernetesVersion,
@@ -133,7 +133,7 @@ pub struct Asked {
 /// A cluster of real components, decided.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Real {
-    pub asked: Asked,
+    pub asked: WantedCluster,
     /// Recipes, and the cache that has what they make.
     pub modules: PathBuf,
     pub cache: PathBuf,

@@ -14,7 +14,7 @@ use crate::cli::{BuildArgs, Cli, Command, KubernetesVersion, RealArgs, RunArgs, 
 use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::mutants::{self, weave};
-use crate::plan::{Asked, Mutants, Place, Plan, Privilege, Sut, Task};
+use crate::plan::{Mutants, Place, Plan, Privilege, Sut, Task, WantedCluster};
 use crate::sandbox::{self, ids, inside};
 use crate::tier::SessionError;
 use crate::tier::started::{self, WORKLOAD};
@@ -259,7 +259,7 @@ fn in_a_sandbox(
     let report_dir = fresh_report_dir(&args, &workspace)?;
     let RealArgs { real, nodes, version, runtime, network, .. } = args.on;
     let nodes = if real { nodes } else { 0 };
-    let asked = Asked { nodes, version, runtime, network, api: args.on.api(), record: None };
+    let asked = WantedCluster { nodes, version, runtime, network, api: args.on.api(), record: None };
     let of = || started::plan(&workspace, asked, (&sut, &workload), &report_dir.join("cluster"));
     let real = match args.on.needs_components().then(of).transpose() {
         Ok(real) => real,

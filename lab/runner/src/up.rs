@@ -18,7 +18,7 @@ use crate::carried::needs_source;
 use crate::cli::{Format, UpArgs};
 use crate::exit::Exit;
 use crate::locate::Workspace;
-use crate::plan::{Asked, Place, Privilege, Task, UpPlan};
+use crate::plan::{Place, Privilege, Task, UpPlan, WantedCluster};
 use crate::run::Termination;
 use crate::tier::Standing;
 use crate::tier::started::{self, WORKLOAD};
@@ -54,7 +54,7 @@ pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .with_context(|| format!("cannot listen on 127.0.0.1:{}", args.port))?;
     fcntl(listener.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).context("cannot pass the listener on")?;
-    let asked = args.real.then(|| Asked {
+    let asked = args.real.then(|| WantedCluster {
         nodes: args.nodes,
         version: args.version,
         runtime: args.runtime,

@@ -26,7 +26,7 @@ use serde_json::json;
 use crate::binaries::AGENT;
 use crate::cli::{KubernetesVersion, NodeApi, NodeNetwork, NodeRuntime};
 use crate::locate::Workspace;
-use crate::plan::{Asked, Real, Sut};
+use crate::plan::{Real, Sut, WantedCluster};
 use crate::tier::images::{self, TAG};
 use crate::{chart, components};
 
@@ -43,7 +43,7 @@ pub const WORKLOAD: &str = "workload";
 /// A component is not built, or there is no image: the error says what to do.
 pub fn plan(
     workspace: &Workspace,
-    asked: Asked,
+    asked: WantedCluster,
     (sut, workload): (&Sut, &Path),
     directory: &Path,
 ) -> anyhow::Result<Real> {
@@ -298,7 +298,7 @@ impl Machines for RealMachines {
     }
 }
 
-fn chosen(asked: &Asked) -> Choice {
+fn chosen(asked: &WantedCluster) -> Choice {
     let version = match asked.version {
         KubernetesVersion::V1_34 => Version::V1_34,
         KubernetesVersion::V1_36 => Version::V1_36,
