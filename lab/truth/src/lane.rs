@@ -17,7 +17,7 @@ use redirect::ruleset::Ruleset;
 use crate::counters::{self, Known, Place};
 use crate::data::{self, Case};
 use crate::derive;
-use crate::exchange::{self, Proxy, Seen};
+use crate::exchange::{self, MORE_PATIENCE, PATIENCE, Proxy, Seen};
 use crate::expect;
 use crate::findings::Findings;
 use crate::flow::Pod;
@@ -122,7 +122,7 @@ impl Lane<'_> {
             while !is_answered {
                 anyhow::ensure!(Instant::now() < deadline, "{spec} did not get through without any rule");
                 self.port += 1;
-                let seen = exchange::send(&self.net, &proxy, &spec, self.port, true)?;
+                let seen = exchange::send(&self.net, &proxy, &spec, self.port, Some(PATIENCE))?;
                 is_answered = matches!(seen, Seen::Got { is_answered: true, .. });
             }
         }
@@ -218,7 +218,10 @@ impl Lane<'_> {
         }
         let course = expect::course(pass.rules, pass.pod, spec, port);
         let expected = expect::expect(pass.rules, spec, port, &course);
-        let seen = exchange::send(&self.net, pass.proxy, spec, port, course.is_answered)?;
+        // The first one that is astray may only be late. Where one is, all others are believed sooner.
+        let patience = if self.findings.astray.is_empty() { MORE_PATIENCE } else { PATIENCE };
+        let patience = course.is_answered.then_some(patience);
+        let seen = exchange::send(&self.net, pass.proxy, spec, port, patience)?;
         let moved = pass.moved(self.plan.backend, &expected)?;
         self.findings.packets += 1;
         *self.findings.outcomes.entry(expected.word).or_default() += 1;
