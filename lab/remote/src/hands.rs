@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Hands by the name of their node.
 pub(crate) type Hands = BTreeMap<String, Hand>;
 
-/// Puts a hand on each of these nodes.
+/// Puts a hand on each of these nodes. Critical ones are never evicted.
 ///
 /// # Errors
 /// The API server rejects the DaemonSet, or a hand is not there before the deadline; the error names its node.
@@ -40,9 +40,10 @@ pub(crate) async fn place(
     namespace: &str,
     nodes: &[String],
     options: &SessionOptions,
+    are_critical: bool,
 ) -> Result<Hands, Error> {
     let sets: Api<DaemonSet> = Api::namespaced(client.clone(), namespace);
-    let set = from(daemon_set(nodes, &options.image))?;
+    let set = from(daemon_set(nodes, &options.image, are_critical))?;
     sets.create(&PostParams::default(), &set).await.map_err(Error::api("make the hands' DaemonSet"))?;
     let placed = join_all(nodes.iter().map(|node| on_node(client, namespace, node, options))).await;
     let mut hands = Hands::new();
@@ -99,7 +100,7 @@ pub(crate) async fn again(
 }
 
 /// Their DaemonSet: on exactly these nodes, whatever taints they have.
-fn daemon_set(nodes: &[String], image: &str) -> Value {
+fn daemon_set(nodes: &[String], image: &str, is_critical: bool) -> Value {
     // A requirement on a field may have one value only.
     let on = |node: &String| json!({ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": [node] }] });
     let terms: Vec<_> = nodes.iter().map(on).collect();
@@ -118,8 +119,7 @@ fn daemon_set(nodes: &[String], image: &str) -> Value {
                     "hostPID": true,
                     "automountServiceAccountToken": false,
                     "terminationGracePeriodSeconds": 0,
-                    // No kubelet evicts it.
-                    "priorityClassName": "system-node-critical",
+                    "priorityClassName": is_critical.then_some("system-node-critical"),
                     "tolerations": [{ "operator": "Exists" }],
                     "containers": [{
                         "name": HAND,
@@ -219,13 +219,14 @@ mod tests {
 
     #[test]
     fn hands_are_on_the_nodes_that_were_found_and_on_no_others() {
-        let set = daemon_set(&["a".to_owned(), "b".to_owned()], "lab:1");
+        let set = daemon_set(&["a".to_owned(), "b".to_owned()], "lab:1", false);
         let spec = &set["spec"]["template"]["spec"];
         let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
         let names = required["nodeSelectorTerms"].as_array().unwrap().iter();
         let names: Vec<_> = names.map(|term| term["matchFields"][0]["values"].clone()).collect();
         assert_eq!(names, [json!(["a"]), json!(["b"])]);
         assert_eq!(spec["tolerations"], json!([{ "operator": "Exists" }]));
+        assert_eq!(spec["priorityClassName"], Value::Null);
     }
 
     #[test]

@@ -106,7 +106,8 @@ impl Session {
         let own = own_namespace(&options.run);
         let made = async {
             make_namespace(&client, &own, &options.run).await?;
-            hands::place(&client, &own, &nodes, &options).await
+            // Somebody's cluster may allow critical pods in namespaces of its own alone, as GKE does.
+            hands::place(&client, &own, &nodes, &options, owned.is_some()).await
         };
         match made.await {
             Ok(hands) => {
