@@ -18,14 +18,12 @@ pub enum Configuration {
     IsLost,
 }
 
-/// What a disk takes.
+/// State of a laid disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disk {
-    /// So many bytes beyond what it holds now.
+    /// Free bytes; 0 is full.
     Room(u32),
-    /// Not a byte more.
-    Full,
-    /// Nothing, as after an error of it.
+    /// As after an I/O error.
     ReadOnly,
 }
 

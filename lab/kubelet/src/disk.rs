@@ -39,11 +39,11 @@ impl LaidDisk {
         Ok(disk)
     }
 
-    /// What the directory holds is read where it can still be seen.
+    /// Mounts the disk, and copies the directory's content through a bind mount at `beneath`.
     fn lay(directory: &Path, beneath: &Path) -> Result<Self, Error> {
         let failed = |errno: Errno| Error::file("mount a disk on", directory)(errno.into());
         mount(Some(directory), beneath, NONE, MsFlags::MS_BIND, NONE).map_err(failed)?;
-        // What is mounted on the one would be mounted on the other.
+        // Else the disk would propagate to it.
         mount(NONE, beneath, NONE, MsFlags::MS_PRIVATE, NONE).map_err(failed)?;
         mount(Some("disk"), directory, Some("tmpfs"), MsFlags::empty(), NONE).map_err(failed)?;
         let disk = Self(directory.to_owned());
@@ -62,7 +62,7 @@ impl LaidDisk {
         let failed = |errno: Errno| Error::file("remount", &self.0)(errno.into());
         let room = match takes {
             Disk::Room(room) => u64::from(room),
-            Disk::Full | Disk::ReadOnly => 0,
+            Disk::ReadOnly => 0,
         };
         let now = statvfs(&self.0).map_err(failed)?;
         let size = format!("size={}", (now.blocks() - now.blocks_free()) * now.fragment_size() + room);

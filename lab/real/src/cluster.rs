@@ -201,7 +201,6 @@ impl Cluster {
     pub async fn turn_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), Error> {
         let how = match disk {
             Disk::Room(room) => format!("rw,size=$(({USED} + {room}))"),
-            Disk::Full => format!("rw,size=$(({USED}))"),
             Disk::ReadOnly => "ro".to_owned(),
         };
         let turn = format!(r#"mount -o remount,"{how}" "$0"; mount -o remount,bind,rw "$0""#);

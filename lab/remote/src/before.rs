@@ -3,11 +3,9 @@
 //! labels, taints and cordon of its object.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use cluster::LabError;
 use cluster::hand::{Hand as _, Kind, Writing};
-use hand::Client;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
@@ -87,13 +85,9 @@ impl Before {
 }
 
 async fn configurations(node: &RemoteNode) -> Result<Files, LabError> {
-    files(&node.its_hand()?, &cluster::Node::directories(node).conf_dir).await
-}
-
-/// What a directory has, less links and directories.
-async fn files(hand: &Client, directory: &Path) -> Result<Files, LabError> {
+    let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).conf_dir);
     let mut found = Files::new();
-    for entry in hand.list(directory).await? {
+    for entry in hand.list(&directory).await? {
         if entry.kind == Kind::File {
             found.insert(entry.name.clone(), hand.read(&directory.join(entry.name)).await?);
         }

@@ -266,7 +266,7 @@ impl RemoteCluster {
         objects::remove(&self.client(), applied, deadline).await?;
         self.begins_to_go(&system).await?;
         self.all_gone(&[of_pods, system].concat()).await?;
-        // What is on it has taken part in the end of pods.
+        // Not sooner: DEL of these pods calls plugins that are on it.
         if let Some((node, directory)) = &disk {
             self.lift_disk(node, directory).await?;
         }

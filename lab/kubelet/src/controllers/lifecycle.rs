@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Taints that follow a node's conditions `Ready` and `MemoryPressure`: what is not started on a node that is not ready, or short of memory. The real controller sets one with the
-//! effect `NoExecute` as well, which pods tolerate for five minutes by default.
+//! Taints that follow a node's conditions `Ready` and `MemoryPressure`: what is not started on a node that is not ready, or short of memory.
+//! For the first the real controller sets one with the effect `NoExecute` as well, which pods tolerate for five minutes by default.
 
 use serde_json::{Value, json};
 

@@ -54,7 +54,7 @@ async fn own(world: &mut LabWorld, which: String) -> Step {
 async fn turns(world: &mut LabWorld, how: String) -> Step {
     let disk = laid(world)?;
     let takes = match how.as_str() {
-        "is full" => Disk::Full,
+        "is full" => Disk::Room(0),
         "becomes read-only" => Disk::ReadOnly,
         _ => Disk::Room(disk.room),
     };
