@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 /// `DefaultAPITokenMountPath`.
 const PLACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// ConfigMap of each namespace with the authority's certificate.
-pub(crate) const ROOT_CA: &str = "kube-root-ca.crt";
+/// ConfigMap of each namespace with the authorities' certificates.
+const ROOT_CA: &str = "kube-root-ca.crt";
 /// Seconds: an hour, and a few by which nobody takes it for a token that should last longer (`WarnOnlyBoundTokenExpirationSeconds`).
 const LIFE: u64 = 3607;
 
@@ -32,6 +32,15 @@ pub(crate) fn mount_token(spec: &mut Value, account: &Value, suffix: &str) {
         let volumes = spec["volumes"].as_array().cloned().unwrap_or_default();
         spec["volumes"] = [volumes, vec![volume(&name)]].concat().into();
     }
+}
+
+/// That ConfigMap, with these authorities (PEM).
+pub(crate) fn root_ca(namespace: &str, pem: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": ROOT_CA, "namespace": namespace },
+        "data": { "ca.crt": pem },
+    })
 }
 
 fn volume(name: &str) -> Value {

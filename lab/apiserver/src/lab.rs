@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::ApiServer;
+use crate::accounts;
 use crate::error::ApiError;
 use crate::kinds::{Kind, Scope};
 use crate::log::Logged;
@@ -29,6 +30,24 @@ impl ApiServer {
     pub fn create_namespace(&self, name: &str, labels: &BTreeMap<String, String>) -> Result<Value, ApiError> {
         let metadata = json!({"name": name, "labels": labels});
         self.upsert(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))
+    }
+
+    /// Publishes other authorities (PEM) as `kube-root-ca.crt` of every namespace, as a controller manager with another `--root-ca-file` does.
+    ///
+    /// # Errors
+    /// [`ApiError`] as for any write.
+    pub fn publish_authorities(&self, pem: &str) -> Result<(), ApiError> {
+        let kind = Kind::find("", "v1", "namespaces").ok_or(ApiError::NoSuchPath)?;
+        let all = Collection { kind, namespace: None };
+        let namespaces: Vec<_> = {
+            let mut state = self.shared.lock();
+            pem.clone_into(&mut state.store.root_ca);
+            state.store.list(&all, &Selector::default()).map(|(key, _)| key.name.clone()).collect()
+        };
+        for namespace in namespaces {
+            self.upsert(accounts::root_ca(&namespace, pem))?;
+        }
+        Ok(())
     }
 
     /// Creates an object or replaces it, status included; a replaced one keeps its uid, and its status if the new one has none.

@@ -21,7 +21,6 @@
 //! | [`kubelets`], `containers`, `exec` | logs of containers, programs in them, and who has them |
 //! | `proxy`, `dial` | requests passed on to pods; connections of the server's own |
 //! | [`log`] | what was asked |
-//! | `tls` | certificates |
 //! | `lab` | short cuts past HTTP for the lab itself |
 
 pub mod access;
@@ -41,6 +40,7 @@ mod fields;
 mod ids;
 mod json_patch;
 pub mod kinds;
+pub mod kubeconfig;
 pub mod kubelets;
 mod lab;
 mod list;
@@ -49,6 +49,7 @@ pub mod network;
 mod operate;
 mod options;
 pub mod patch;
+mod pki;
 mod protobuf;
 mod proxy;
 pub mod rbac;
@@ -64,7 +65,6 @@ mod shared;
 pub mod store;
 mod strategic;
 mod table;
-mod tls;
 mod validate;
 mod watch;
 mod webhooks;
@@ -75,29 +75,29 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{Issuer, LabError};
+use cluster::Issuer;
 pub use k8s_openapi::jiff::Timestamp;
-use listen::{Answer, Handler};
+use listen::{Answer, Handler, Tls};
 pub use listen::{ServeError, ServerHandle};
 
 pub use self::causes::Causes;
 pub use self::error::ApiError;
 pub use self::lab::Changes;
 pub use self::log::Logged;
+pub use self::pki::{Authority, PkiError, Subject};
 pub use self::rbac::Account;
 pub use self::rbac::{Attributes, Grant, RoleId};
 pub use self::reads::{Gates, Read};
 pub use self::route::Verb;
 pub use self::shared::Clock;
-pub use self::tls::{TlsError, kubeconfig};
 
 use self::access::{Access, Identity};
 use self::ids::Ids;
+use self::kubeconfig::Names;
 use self::kubelets::Kubelets;
 use self::network::Network;
 use self::shared::{ServerState, Shared};
 use self::store::Store;
-use self::tls::{Authority, Names};
 
 /// Options of an API server.
 #[derive(Clone)]
@@ -146,20 +146,7 @@ impl Default for ServerOptions {
 pub struct ApiServer {
     shared: Arc<Shared>,
     authority: Arc<Authority>,
-}
-
-/// By the same authority as the API server's own certificate.
-impl Issuer for ApiServer {
-    fn ca(&self) -> String {
-        self.authority.ca_pem.clone()
-    }
-
-    fn issue(&self, names: &[String]) -> Result<(String, String), LabError> {
-        self.authority.issue_pem(names).map_err(|error| LabError::Harness {
-            what: "issue a certificate".to_owned(),
-            why: error.to_string(),
-        })
-    }
+    names: Arc<[String]>,
 }
 
 impl fmt::Debug for ApiServer {
@@ -174,18 +161,19 @@ impl ApiServer {
     /// An API server without any object.
     ///
     /// # Errors
-    /// [`TlsError`] if the certificates cannot be made.
-    pub fn new(options: ServerOptions) -> Result<Self, TlsError> {
-        let authority = Arc::new(Authority::new(&options.names)?);
+    /// Its authority has no key.
+    pub fn new(options: ServerOptions) -> Result<Self, PkiError> {
+        let authority = Arc::new(Authority::new()?);
+        let names = Arc::from(options.names.clone());
         let mut ids = Ids::new(options.seed);
         let access = Access::new(ids.token(), options.token_cache);
         let state = ServerState {
             access,
-            store: Store::new(options.history, ids, validate::check, authority.ca_pem.clone()),
+            store: Store::new(options.history, ids, validate::check, authority.ca()),
             gates: options.gates,
         };
         let shared = Shared::new(state, options);
-        Ok(Self { shared: Arc::new(shared), authority })
+        Ok(Self { shared: Arc::new(shared), authority, names })
     }
 
     /// A client in process, as the administrator. Must be called inside of a tokio runtime.
@@ -222,9 +210,13 @@ impl ApiServer {
     /// Serves HTTPS on a listener until the handle is dropped. Must be called inside of a tokio runtime.
     ///
     /// # Errors
-    /// [`ServeError`] if the listener cannot be used.
+    /// [`ServeError`] if a name is malformed, or the listener cannot be used.
     pub fn serve_tls(&self, listener: std::net::TcpListener) -> Result<ServerHandle, ServeError> {
-        listen::serve(Socket(Arc::clone(&self.shared)), listener, Some(self.tls()))
+        let of = Subject { user: "kube-apiserver", group: None };
+        let identity = self.authority.server(of, self.names()).map_err(std::io::Error::other)?;
+        let tls = Tls::default();
+        tls.certify(&identity.certificate, &identity.key).map_err(std::io::Error::other)?;
+        listen::serve(Socket(Arc::clone(&self.shared)), listener, &tls)
     }
 
     /// The same without TLS.
@@ -232,7 +224,7 @@ impl ApiServer {
     /// # Errors
     /// [`ServeError`] if the listener cannot be used.
     pub fn serve_plain(&self, listener: std::net::TcpListener) -> Result<ServerHandle, ServeError> {
-        listen::serve(Socket(Arc::clone(&self.shared)), listener, None)
+        listen::serve(Socket(Arc::clone(&self.shared)), listener, &Tls::default())
     }
 
     /// Those who answer for logs of containers and run programs in them. The first call counts.
@@ -245,30 +237,36 @@ impl ApiServer {
         let _the_one_before = self.shared.network().set(network);
     }
 
-    /// The server's side of TLS, for whoever stands before it under its names.
+    /// Names and addresses that it is reached under.
     #[must_use]
-    pub fn tls(&self) -> Arc<rustls::ServerConfig> {
-        Arc::clone(&self.authority.server)
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
 
-    /// Certificate of the authority that signed the server's.
+    /// Certificate of its authority.
     #[must_use]
-    pub fn ca_pem(&self) -> &str {
-        &self.authority.ca_pem
+    pub fn ca_pem(&self) -> String {
+        self.authority.ca()
+    }
+
+    /// Who issues its certificates.
+    #[must_use]
+    pub fn authority(&self) -> &Arc<Authority> {
+        &self.authority
     }
 
     /// A kubeconfig with an embedded token, as upstream's installer writes it.
     #[must_use]
     pub fn kubeconfig(&self, server_url: &str, token: &str) -> String {
-        kubeconfig(self.ca_pem(), server_url, token)
+        kubeconfig::of(&self.ca_pem(), server_url, token)
     }
 
     /// A kubeconfig of the administrator, for kubectl.
     #[must_use]
     pub fn admin_kubeconfig(&self, server_url: &str) -> String {
         let token = self.admin_token();
-        tls::kubeconfig_of(
-            self.ca_pem(),
+        kubeconfig::named(
+            &self.ca_pem(),
             server_url,
             &token,
             &Names { cluster: "cnilab", user: "admin", context: "cnilab" },

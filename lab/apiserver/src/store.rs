@@ -134,8 +134,8 @@ pub struct Store {
     ids: Ids,
     duties: Duties,
     validate: Validate,
-    /// Certificate of the authority, for `kube-root-ca.crt`.
-    root_ca: String,
+    /// Authorities in `kube-root-ca.crt`, as PEM.
+    pub(crate) root_ca: String,
 }
 
 impl Store {

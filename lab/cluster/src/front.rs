@@ -4,9 +4,11 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+
+use crate::{Issuer, LabError};
 
 /// Verb, in the words of RBAC and of audit logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -272,6 +274,9 @@ pub trait Front: Send + Sync {
 
     /// Effect on the next `times` connections (`None`: all).
     fn connections(&self, effect: Connecting, times: Option<u32>);
+
+    /// Serves with another certificate, and closes the connections of before. A request in progress gets a moment to end.
+    fn certify(&self, issuer: &dyn Issuer, valid_from: SystemTime) -> Result<(), LabError>;
 
     /// Requests so far, in order of arrival.
     fn requests(&self) -> Vec<Asked>;

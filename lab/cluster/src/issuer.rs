@@ -1,13 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The cluster's certificate authority, where the lab holds its key: its own and those of clusters that it has started.
 
+use std::sync::Arc;
+use std::time::SystemTime;
+
 use crate::LabError;
+
+/// A certificate and its key, as PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "said above")]
+pub struct Identity {
+    pub certificate: String,
+    pub key: String,
+}
 
 /// A certificate authority.
 pub trait Issuer: Send + Sync {
     /// Its certificate, as PEM.
     fn ca(&self) -> String;
 
-    /// A server's certificate for these names, and its key, as PEM.
-    fn issue(&self, names: &[String]) -> Result<(String, String), LabError>;
+    /// A server, reached under these names and addresses; nobody takes its certificate before `valid_from`.
+    fn issue(&self, names: &[String], valid_from: SystemTime) -> Result<Identity, LabError>;
+
+    /// Another authority of the same name: what takes its place when it is replaced.
+    fn successor(&self) -> Result<Arc<dyn Issuer>, LabError>;
 }

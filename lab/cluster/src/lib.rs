@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 
 pub use chaos::{Actor, Chaos};
 pub use front::{Asked, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Odds, Verb};
-pub use issuer::Issuer;
+pub use issuer::{Identity, Issuer};
 pub use kubelet::Kubelet;
 pub use machines::{Configuration, Disk, Machines, Memory};
 pub use network::{Disturbance, LiveNetwork, LiveRule, Wanted};

@@ -54,6 +54,10 @@ pub trait Machines: Send + Sync {
     /// Kills the API server, and starts it again after a while.
     async fn restart_api(&self, away: Duration) -> Result<(), LabError>;
 
+    /// Publishes these authorities (PEM) as `kube-root-ca.crt`, whom pods are told to trust. Kubelets bring them to pods that run: the lab's own
+    /// at once, a real one within some minutes.
+    async fn trust(&self, authorities: &str) -> Result<(), LabError>;
+
     /// Gives a directory of a node, which is made if need be, a disk of its own with what is in it and, as disks have, `lost+found`. What is
     /// started from now on sees it.
     async fn lay_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError>;

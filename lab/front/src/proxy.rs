@@ -3,16 +3,18 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use cluster::{Asked, Chaos, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Verb};
+use cluster::{
+    Asked, Chaos, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Issuer, LabError, Verb,
+};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use listen::{Answer, Body, BoxError, Handler, ServeError, ServerHandle, Unanswered};
-use rustls::ServerConfig;
+use listen::{Answer, Body, BoxError, Handler, ServeError, ServerHandle, Tls, Unanswered};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -32,6 +34,8 @@ const BODY_LIMIT: usize = 3 << 20;
 #[derive(Clone)]
 pub struct Proxy {
     upstream: Upstream,
+    names: Arc<[String]>,
+    tls: Tls,
     rules: Arc<Rules>,
     record: Arc<Record>,
     chaos: Chaos,
@@ -45,11 +49,13 @@ impl fmt::Debug for Proxy {
 }
 
 impl Proxy {
-    /// Before a server, without faults.
+    /// Before a server that is reached under these names and addresses, without faults; without TLS until it is certified.
     #[must_use]
-    pub fn new(upstream: Upstream) -> Self {
+    pub fn new(upstream: Upstream, names: Vec<String>) -> Self {
         Self {
             upstream,
+            names: names.into(),
+            tls: Tls::default(),
             rules: Arc::default(),
             record: Arc::default(),
             chaos: Chaos::default(),
@@ -63,16 +69,12 @@ impl Proxy {
         Self { chaos, ..self }
     }
 
-    /// Serves a listener until the handle is dropped, with TLS if there is a configuration. Must be called inside of a tokio runtime.
+    /// Serves a listener until the handle is dropped. Must be called inside of a tokio runtime.
     ///
     /// # Errors
     /// [`ServeError`] if the listener cannot be used.
-    pub fn serve(
-        &self,
-        listener: std::net::TcpListener,
-        tls: Option<Arc<ServerConfig>>,
-    ) -> Result<ServerHandle, ServeError> {
-        listen::serve(self.clone(), listener, tls)
+    pub fn serve(&self, listener: std::net::TcpListener) -> Result<ServerHandle, ServeError> {
+        listen::serve(self.clone(), listener, &self.tls)
     }
 
     /// Changes whenever a request arrives or is answered.
@@ -231,6 +233,14 @@ impl Front for Proxy {
 
     fn connections(&self, effect: Connecting, times: Option<u32>) {
         self.rules.connections(effect, times);
+    }
+
+    fn certify(&self, issuer: &dyn Issuer, valid_from: SystemTime) -> Result<(), LabError> {
+        let identity = issuer.issue(&self.names, valid_from)?;
+        self.tls.certify(&identity.certificate, &identity.key).map_err(|error| LabError::Harness {
+            what: "serve with another certificate".to_owned(),
+            why: error.to_string(),
+        })
     }
 
     fn requests(&self) -> Vec<Asked> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use apiserver::Account;
 use cluster::PodName;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::Api;
 use kube::api::PostParams;
 use tokio::task::JoinHandle;
@@ -22,6 +22,12 @@ use crate::error::Error;
 
 /// Symbolic link to the current directory.
 const CURRENT: &str = "..data";
+
+const TOKEN: &str = "token";
+const AUTHORITIES: &str = "ca.crt";
+
+/// ConfigMap with the cluster's authorities, one in each namespace.
+const ROOT_CA: &str = "kube-root-ca.crt";
 
 /// Credentials of one pod.
 #[derive(Debug)]
@@ -74,7 +80,11 @@ impl Credentials {
     /// # Errors
     /// It cannot be read.
     pub fn token(&self) -> Result<String, Error> {
-        let path = self.directory.join("token");
+        self.read(TOKEN)
+    }
+
+    fn read(&self, file: &str) -> Result<String, Error> {
+        let path = self.directory.join(file);
         fs::read_to_string(&path).map_err(Error::file("read", path))
     }
 
@@ -84,16 +94,30 @@ impl Credentials {
     /// The API gives none, or the files cannot be written.
     pub async fn renew(&self) -> Result<(), Error> {
         let token = token(&self.access.client, &self.account, Some(&self.pod.name), self.life).await;
-        self.put(&token.map_err(|error| self.refused(&error))?)
+        self.put(&token.map_err(|error| self.refused(&error))?, &self.authorities().await?)
+    }
+
+    /// Puts the authorities that are published now in the place of the former ones.
+    ///
+    /// # Errors
+    /// None are published, or the files cannot be written.
+    pub async fn follow_authorities(&self) -> Result<(), Error> {
+        self.put(&self.token()?, &self.authorities().await?)
+    }
+
+    async fn authorities(&self) -> Result<String, Error> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.access.client.clone(), &self.pod.namespace);
+        let map = maps.get(ROOT_CA).await?;
+        let authorities = map.data.and_then(|mut data| data.remove(AUTHORITIES));
+        authorities.ok_or_else(|| Error::Missing(format!("{AUTHORITIES} in ConfigMap {ROOT_CA}")))
     }
 
     fn refused(&self, error: &dyn std::error::Error) -> Error {
         Error::Missing(format!("token for pod {}: {error}", self.pod.name))
     }
 
-    fn put(&self, token: &str) -> Result<(), Error> {
-        let files =
-            [("token", token), ("ca.crt", &*self.access.issuer.ca()), ("namespace", &self.pod.namespace)];
+    fn put(&self, token: &str, authorities: &str) -> Result<(), Error> {
+        let files = [(TOKEN, token), (AUTHORITIES, authorities), ("namespace", &self.pod.namespace)];
         self.exchange(&files).map_err(Error::file("write", &self.directory))
     }
 
@@ -105,7 +129,7 @@ impl Credentials {
         let api = self.access.own.as_ref().ok_or(Error::Foreign("give a pod a token that has expired"))?;
         api.revoke(&self.token()?);
         let token = api.expired_token(&self.account, Some(&self.pod.name));
-        self.put(&token.map_err(|error| self.refused(&error))?)
+        self.put(&token.map_err(|error| self.refused(&error))?, &self.read(AUTHORITIES)?)
     }
 
     fn exchange(&self, files: &[(&str, &str)]) -> std::io::Result<()> {

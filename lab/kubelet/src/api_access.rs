@@ -9,7 +9,6 @@ use async_trait::async_trait;
 use cluster::{Issuer, News};
 use front::Upstream;
 use kube::Client;
-use rustls::ServerConfig;
 use tokio::sync::watch;
 
 /// An API server with its controllers and scheduler. Who has it may do everything there.
@@ -18,8 +17,8 @@ pub struct ApiAccess {
     pub client: Client,
     /// The same, for the front before it.
     pub upstream: Upstream,
-    /// The server's side of TLS, for that front.
-    pub tls: Arc<ServerConfig>,
+    /// Names and addresses that it is reached under.
+    pub names: Vec<String>,
     /// Who issues its certificates.
     pub issuer: Arc<dyn Issuer>,
     /// Waits for changes of its objects.
@@ -40,8 +39,8 @@ impl From<&ApiServer> for ApiAccess {
         Self {
             client: own.client(),
             upstream: Upstream::new(own.anonymous_client(), own.client()),
-            tls: own.tls(),
-            issuer: Arc::new(own.clone()),
+            names: own.names().to_vec(),
+            issuer: Arc::clone(own.authority()) as Arc<dyn Issuer>,
             news: Arc::new(move || Box::new(Revisions(server.revisions()))),
             own: Some(own.clone()),
         }

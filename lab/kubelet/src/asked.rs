@@ -56,6 +56,17 @@ impl Machines for NetnsCluster {
         Ok(())
     }
 
+    async fn trust(&self, authorities: &str) -> Result<(), LabError> {
+        self.api()?.publish_authorities(authorities).map_err(|error| Error::Missing(error.to_string()))?;
+        for slot in self.nodes.iter().flat_map(|node| node.slots()) {
+            let kept = slot.parts.lock().await.credentials.as_ref().map(|kept| Arc::clone(&kept.credentials));
+            if let Some(credentials) = kept {
+                credentials.follow_authorities().await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn lay_disk(&self, name: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {
         let laid = LaidDisk::on(&self.host_path(directory)?, disk)?;
         *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(laid);

@@ -7,10 +7,10 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use apiserver::{Account, ApiServer};
-use cluster::{Installed, KUBECONFIG, LabError, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use cluster::{Front as _, Installed, KUBECONFIG, LabError, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use front::Proxy;
 use futures::future::join_all;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -79,7 +79,7 @@ impl NetnsCluster {
             None => ApiAccess::from(plane.insert(ControlPlane::new(&[])?).api()),
         };
         let token = bootstrap(&access.client, options.installed).await?;
-        let front = Proxy::new(access.upstream.clone()).perturbed(options.chaos.clone());
+        let front = front(&access, &options)?;
         let wire = wired(&options).await?;
         let made = (1..).zip(&options.nodes).map(|(number, name)| {
             node(&options, name, number, (&access, &front, token.as_deref()), wire.as_ref())
@@ -220,6 +220,14 @@ impl Drop for NetnsCluster {
     }
 }
 
+/// The front before the API server, with a certificate of the cluster's authority.
+fn front(access: &ApiAccess, options: &ClusterOptions) -> Result<Proxy, Error> {
+    let front = Proxy::new(access.upstream.clone(), access.names.clone()).perturbed(options.chaos.clone());
+    let certified = front.certify(&*access.issuer, SystemTime::UNIX_EPOCH);
+    certified.map_err(|error| Error::Missing(error.to_string()))?;
+    Ok(front)
+}
+
 /// Makes a node, with the API server's addresses on it, its plugin's credentials and its network.
 async fn node(
     options: &ClusterOptions,
@@ -236,11 +244,11 @@ async fn node(
     let mut served = Vec::new();
     for address in addresses(options.installed, number) {
         let listener = netns::listen(node.netns.path(), address).await?;
-        let handle = front.serve(listener, Some(Arc::clone(&access.tls)));
+        let handle = front.serve(listener);
         served.push(handle.map_err(|error| Error::Missing(format!("API listener: {error}")))?);
     }
     if let Some(token) = token {
-        let kubeconfig = apiserver::kubeconfig(&access.issuer.ca(), &format!("https://{API}"), token);
+        let kubeconfig = apiserver::kubeconfig::of(&access.issuer.ca(), &format!("https://{API}"), token);
         secret(&node.paths.run_dir.join(KUBECONFIG), &kubeconfig)?;
     }
     lay_network(&node).await?;

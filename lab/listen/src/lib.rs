@@ -2,6 +2,8 @@
 //! HTTP servers of the lab: connections are accepted, decrypted and answered until the handle is dropped. The listener comes from the
 //! caller, who may have made it in another network namespace; who answers is a [`Handler`].
 
+mod tls;
+
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -22,6 +24,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
+
+pub use self::tls::{Tls, TlsError};
 
 /// Grace for requests and handshakes in progress when the server stops.
 const GRACE: Duration = Duration::from_millis(500);
@@ -112,21 +116,21 @@ impl Drop for ServerHandle {
     }
 }
 
-/// Serves a listener, with TLS if there is a configuration. Must be called inside of a tokio runtime.
+/// Serves a listener. Must be called inside of a tokio runtime.
 ///
 /// # Errors
 /// [`ServeError`] if the listener cannot be used.
 pub fn serve(
     handler: impl Handler,
     listener: std::net::TcpListener,
-    tls: Option<Arc<ServerConfig>>,
+    tls: &Tls,
 ) -> Result<ServerHandle, ServeError> {
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let listener = TcpListener::from_std(listener)?;
     let (closing, closed) = watch::channel(false);
     let accepted = Arc::new(AtomicU64::new(0));
-    let server = Server { handler, tls: tls.map(TlsAcceptor::from), closed };
+    let server = Server { handler, tls: tls.clone(), closed };
     let task = tokio::spawn(accept(listener, server, Arc::clone(&accepted)));
     Ok(ServerHandle { address, accepted, closing, task: Some(task) })
 }
@@ -134,7 +138,7 @@ pub fn serve(
 #[derive(Clone)]
 struct Server<H> {
     handler: H,
-    tls: Option<TlsAcceptor>,
+    tls: Tls,
     closed: watch::Receiver<bool>,
 }
 
@@ -159,29 +163,33 @@ async fn accept(listener: TcpListener, server: Server<impl Handler>, accepted: A
 }
 
 impl<H: Handler> Server<H> {
-    async fn connection(mut self, stream: TcpStream) {
+    async fn connection(self, stream: TcpStream) {
         // Without it small answers wait for the client's delayed acknowledgement.
         let _best_effort = stream.set_nodelay(true);
-        let mut closed = self.closed.clone();
+        let (tls, changes) = self.tls.follow();
+        let mut term = Term { closed: self.closed.clone(), tls: changes };
         let stream = tokio::select! {
             stream = self.handler.connected(stream) => stream,
-            _ = closed.wait_for(|closed| *closed) => return,
+            () = term.over() => return,
         };
         let Some(stream) = stream else { return };
-        let Some(tls) = self.tls.take() else { return self.requests(stream).await };
-        let handshake = tokio::time::timeout(HANDSHAKE, tls.accept(stream));
+        let Some(tls) = tls else { return self.requests(stream, term).await };
+        let handshake = tokio::time::timeout(HANDSHAKE, TlsAcceptor::from(tls).accept(stream));
         let stream = tokio::select! {
             stream = handshake => stream,
-            _ = closed.wait_for(|closed| *closed) => return,
+            () = term.over() => return,
         };
         if let Ok(Ok(stream)) = stream {
-            self.requests(stream).await;
+            self.requests(stream, term).await;
         }
     }
 
     /// Errors of a connection are the client's, or the handler's, which knows of them.
-    async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(mut self, stream: S) {
-        let (handler, closing) = (self.handler.clone(), Closing(self.closed.clone()));
+    async fn requests<S>(self, stream: S, mut term: Term)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (handler, closing) = (self.handler, Closing(self.closed));
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(closing.clone());
             handler.clone().answer(request)
@@ -190,9 +198,25 @@ impl<H: Handler> Server<H> {
         let mut connection = pin!(connection.with_upgrades());
         tokio::select! {
             _ended = connection.as_mut() => return,
-            _ = self.closed.wait_for(|closed| *closed) => {}
+            () = term.over() => {}
         }
         connection.as_mut().graceful_shutdown();
         let _ended = tokio::time::timeout(GRACE, connection).await;
+    }
+}
+
+/// How long a connection lasts.
+struct Term {
+    closed: watch::Receiver<bool>,
+    tls: watch::Receiver<Option<Arc<ServerConfig>>>,
+}
+
+impl Term {
+    /// Waits until the server closes, or serves with another certificate.
+    async fn over(&mut self) {
+        tokio::select! {
+            _ = self.closed.wait_for(|closed| *closed) => {}
+            _ = self.tls.changed() => {}
+        }
     }
 }

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::cluster::{Disk, Issuer, Memory};
+use ::cluster::{Disk, Memory};
 use ::front::{Proxy, Upstream};
+use apiserver::Authority;
 use futures::TryStreamExt as _;
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -17,16 +18,15 @@ use k8s_openapi::api::core::v1::{Node as NodeObject, ServiceAccount};
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::discovery::pinned_kind;
 use kube::{Api, Client};
-use listen::ServerHandle;
+use listen::{ServerHandle, Tls};
 use nix::errno::Errno;
 use rtnetlink::new_connection;
-use rustls::ServerConfig;
 use serde_json::Value;
 use tokio::net::{TcpListener as Forwarder, TcpStream};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, interval};
 
-use crate::control::{ADDRESS, Control, PORT};
+use crate::control::{self, ADDRESS, Control, PORT};
 use crate::error::Error;
 use crate::family::families;
 use crate::front::{self, Standing};
@@ -84,7 +84,7 @@ impl Cluster {
         let listener = TcpListener::bind((Ipv4Addr::from(ADDRESS), registry::PORT));
         let listener = listener.map_err(|source| Error::System("listen for the nodes", source))?;
         let images = mem::take(&mut options.images).into_iter().chain(options.programs.network.image()?);
-        let registry = listen::serve(Registry::new(images.collect()), listener, None);
+        let registry = listen::serve(Registry::new(images.collect()), listener, &Tls::default());
         let registry = registry.map_err(|error| Error::Other("serve images", error.to_string()))?;
         let control = match options.joined.take() {
             Some(api) => joined::join(&api, options.nodes)?,
@@ -185,6 +185,14 @@ impl Cluster {
         self.control.restart_api(away).await
     }
 
+    /// Tells pods to trust these authorities (PEM).
+    ///
+    /// # Errors
+    /// The control plane is an embedded one, or its controllers do not start.
+    pub async fn trust(&self, authorities: &str) -> Result<(), Error> {
+        self.control.trust(authorities).await
+    }
+
     /// Gives a directory of a node, which is made if need be, a disk of its own with what is in it and, as disks have, `lost+found`.
     ///
     /// # Errors
@@ -265,18 +273,16 @@ impl Cluster {
         self.control.upstream().await
     }
 
-    /// Its server's side of TLS, for whoever stands before it.
-    ///
-    /// # Errors
-    /// No certificate can be made.
-    pub fn tls(&self) -> Result<Arc<ServerConfig>, Error> {
-        self.control.tls()
+    /// Names and addresses that its API server is reached under.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        control::names()
     }
 
     /// Who issues its certificates.
     #[must_use]
-    pub fn issuer(&self) -> Arc<dyn Issuer> {
-        self.control.issuer()
+    pub fn authority(&self) -> &Arc<Authority> {
+        &self.control.authority
     }
 
     /// Ends a control plane, after which another one can be started.

@@ -9,22 +9,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::front::Upstream;
-use apiserver::ApiServer;
+use apiserver::{ApiServer, Authority, PkiError, Subject};
+use cluster::{Identity, Issuer as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use listen::ServerHandle;
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::sync::Mutex;
-
-use cluster::Issuer;
+use rcgen::KeyPair;
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::error::Error;
 use crate::family::families;
-use crate::pki::{ADMINISTRATORS, Authority, Identity, Subject, signer};
+use crate::kubeconfig::kubeconfig;
 use crate::program::Program;
 use crate::programs::Programs;
+
+/// Group of administrators.
+const ADMINISTRATORS: &str = "system:masters";
 
 /// Address of the control plane, which every node reaches.
 pub const ADDRESS: [u8; 4] = [10, 77, 0, 1];
@@ -41,6 +41,9 @@ const ETCD_PEER: &str = "http://127.0.0.1:2380";
 pub(crate) const ASKS_KUBELETS: Subject<'_> =
     Subject { user: "apiserver-kubelet-client", group: Some(ADMINISTRATORS) };
 
+/// File of the authorities that pods are told to trust.
+const ROOTS: &str = "roots.crt";
+
 /// An API server on two busy cores starts within five seconds; its first start makes all objects that it brings along.
 const START: Duration = Duration::from_secs(120);
 
@@ -49,7 +52,7 @@ const ADMIN: Subject<'_> = Subject { user: "admin", group: Some(ADMINISTRATORS) 
 
 /// The control plane.
 pub struct Control {
-    /// Of nodes, and of everybody where the API server is a real one.
+    /// Of its API server, nodes and clients.
     pub authority: Arc<Authority>,
     pub client: Client,
     server: Server,
@@ -64,13 +67,36 @@ enum Server {
 /// An API server of Kubernetes, with its store and those who follow its objects.
 struct RealServer {
     etcd: Program,
-    /// Restarted while others use it.
-    api: Mutex<Program>,
-    followers: [Program; 2],
-    /// Command line of the API server.
+    api: Restartable,
+    controllers: Restartable,
+    scheduler: Program,
+    /// Authorities that the controllers publish.
+    roots: PathBuf,
+}
+
+/// A program that is restarted while others use it.
+struct Restartable {
+    running: Mutex<Program>,
     path: PathBuf,
     arguments: Vec<String>,
     logs: PathBuf,
+}
+
+impl Restartable {
+    async fn start(path: &Path, arguments: Vec<String>, logs: &Path) -> Result<Self, Error> {
+        let running = Mutex::new(Program::start(None, path, &arguments, &[], logs).await?);
+        Ok(Self { running, path: path.to_owned(), arguments, logs: logs.to_owned() })
+    }
+
+    /// Kills it, and starts it again after a while.
+    #[expect(clippy::disallowed_methods, reason = "its absence is what was asked for")]
+    async fn restart(&self, away: Duration) -> Result<MutexGuard<'_, Program>, Error> {
+        let mut running = self.running.lock().await;
+        running.kill().await?;
+        tokio::time::sleep(away).await;
+        *running = Program::start(None, &self.path, &self.arguments, &[], &self.logs).await?;
+        Ok(running)
+    }
 }
 
 /// Waits until an API server is ready.
@@ -129,21 +155,16 @@ impl Control {
         let directory = directory.join("control");
         fs::create_dir_all(&directory).map_err(Error::file("make", &directory))?;
         let files = Files(&directory);
-        let kubeconfig = authority.kubeconfig(&server(), &authority.client(ADMIN)?);
+        let kubeconfig = kubeconfig(&authority.ca(), &server(), &authority.client(ADMIN)?);
         write_all(&authority, files)?;
-        let run =
-            async |path: &Path, arguments: &[String]| Program::start(None, path, arguments, &[], logs).await;
-        let etcd = run(&programs.etcd, &etcd(&directory)).await?;
-        let (path, arguments, logs) = (programs.apiserver.clone(), apiserver(files), logs.to_owned());
-        let mut api = run(&path, &arguments).await?;
+        let etcd = Program::start(None, &programs.etcd, &etcd(&directory), &[], logs).await?;
+        let mut api = Restartable::start(&programs.apiserver, apiserver(files), logs).await?;
         let client = Client::try_from(config(&kubeconfig).await?)?;
-        ready(&mut api, &client).await?;
-        let followers = [
-            run(&programs.controllers, &controllers(files)).await?,
-            run(&programs.scheduler, &scheduler(files)).await?,
-        ];
-        let api = Mutex::new(api);
-        let server = Server::Real(Box::new(RealServer { etcd, api, followers, path, arguments, logs }));
+        ready(api.running.get_mut(), &client).await?;
+        let controllers = Restartable::start(&programs.controllers, controllers(files), logs).await?;
+        let scheduler = Program::start(None, &programs.scheduler, &scheduler(files), &[], logs).await?;
+        let roots = files.path(ROOTS);
+        let server = Server::Real(Box::new(RealServer { etcd, api, controllers, scheduler, roots }));
         Ok(Self { authority, client, server })
     }
 
@@ -151,16 +172,28 @@ impl Control {
     ///
     /// # Errors
     /// It is an embedded one, or does not start.
-    #[expect(clippy::disallowed_methods, reason = "its absence is what was asked for")]
     pub(crate) async fn restart_api(&self, away: Duration) -> Result<(), Error> {
-        let Server::Real(server) = &self.server else {
-            return Err(Error::Other("restart the API server", "it is embedded".to_owned()));
-        };
-        let mut api = server.api.lock().await;
-        api.kill().await?;
-        tokio::time::sleep(away).await;
-        *api = Program::start(None, &server.path, &server.arguments, &[], &server.logs).await?;
+        let mut api = self.real()?.api.restart(away).await?;
         ready(&mut api, &self.client).await
+    }
+
+    /// Tells pods to trust these authorities (PEM), by controllers that are restarted with them.
+    ///
+    /// # Errors
+    /// The API server is an embedded one, or the controllers do not start.
+    pub(crate) async fn trust(&self, authorities: &str) -> Result<(), Error> {
+        let RealServer { controllers, roots, .. } = self.real()?;
+        fs::write(roots, authorities).map_err(Error::file("write", roots))?;
+        controllers.restart(Duration::ZERO).await.map(drop)
+    }
+
+    fn real(&self) -> Result<&RealServer, Error> {
+        match &self.server {
+            Server::Real(server) => Ok(server),
+            Server::Embedded(..) => {
+                Err(Error::Other("restart a part of the control plane", "it is embedded".to_owned()))
+            }
+        }
     }
 
     /// Serves an embedded API server where a real one would be.
@@ -173,7 +206,7 @@ impl Control {
         let served = api.serve_tls(listener);
         let served = served.map_err(|error| Error::Other("serve the API", error.to_string()))?;
         Ok(Self {
-            authority: Arc::new(Authority::new()?),
+            authority: Arc::clone(api.authority()),
             client: api.client(),
             server: Server::Embedded(api, served),
         })
@@ -194,8 +227,9 @@ impl Control {
     pub(crate) fn goes_on(&mut self) -> Result<(), Error> {
         match &mut self.server {
             Server::Real(server) => {
-                let RealServer { etcd, api, followers, .. } = &mut **server;
-                [etcd, api.get_mut()].into_iter().chain(followers).try_for_each(Program::goes_on)
+                let RealServer { etcd, api, controllers, scheduler, .. } = &mut **server;
+                let all = [etcd, api.running.get_mut(), controllers.running.get_mut(), scheduler];
+                all.into_iter().try_for_each(Program::goes_on)
             }
             Server::Embedded(..) => Ok(()),
         }
@@ -207,9 +241,8 @@ impl Control {
     /// One cannot be ended.
     pub(crate) async fn end(self) -> Result<(), Error> {
         if let Server::Real(server) = self.server {
-            let RealServer { mut etcd, api, mut followers, .. } = *server;
-            let mut api = api.into_inner();
-            for program in followers.iter_mut().chain([&mut api, &mut etcd]) {
+            let RealServer { etcd, api, controllers, scheduler, .. } = *server;
+            for mut program in [scheduler, controllers.running.into_inner(), api.running.into_inner(), etcd] {
                 program.kill().await?;
             }
         }
@@ -230,31 +263,12 @@ impl Control {
     /// No key can be made.
     pub(crate) fn kubeconfig_of(&self, of: Subject<'_>, server: &str) -> Result<String, Error> {
         Ok(match &self.server {
-            Server::Real(_) => self.authority.kubeconfig(server, &self.authority.client(of)?),
+            Server::Real(_) => kubeconfig(&self.authority.ca(), server, &self.authority.client(of)?),
             Server::Embedded(api, _) => {
                 let groups: Vec<_> = of.group.into_iter().collect();
                 api.kubeconfig(server, &api.user_token(of.user, &groups))
             }
         })
-    }
-
-    /// Its server's side of TLS, for whoever stands before it.
-    ///
-    /// # Errors
-    /// No certificate can be made.
-    pub(crate) fn tls(&self) -> Result<Arc<ServerConfig>, Error> {
-        match &self.server {
-            Server::Real(_) => Ok(Arc::new(tls(&server_identity(&self.authority)?)?)),
-            Server::Embedded(api, _) => Ok(api.tls()),
-        }
-    }
-
-    /// Who issues the certificates that its API server trusts, and its own.
-    pub(crate) fn issuer(&self) -> Arc<dyn Issuer> {
-        match &self.server {
-            Server::Real(_) => Arc::clone(&self.authority) as Arc<dyn Issuer>,
-            Server::Embedded(api, _) => Arc::new(api.clone()),
-        }
     }
 
     /// Its API server, as a front reaches it.
@@ -272,21 +286,6 @@ impl Control {
     }
 }
 
-fn tls(identity: &Identity) -> Result<ServerConfig, Error> {
-    let wrong = |why: String| Error::Other("use a certificate", why);
-    let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes());
-    let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
-    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes());
-    let key = key.map_err(|error| wrong(error.to_string()))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| wrong(error.to_string()))?.with_no_client_auth();
-    let mut config =
-        builder.with_single_cert(vec![certificate], key).map_err(|error| wrong(error.to_string()))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
-}
-
 /// A client's configuration.
 async fn config(kubeconfig: &str) -> Result<Config, Error> {
     let wrong = |why: String| Error::Other("read a kubeconfig", why);
@@ -295,17 +294,32 @@ async fn config(kubeconfig: &str) -> Result<Config, Error> {
     config.map_err(|error| wrong(error.to_string()))
 }
 
-/// A certificate of the API server, for every name and address that it is reached by.
-fn server_identity(authority: &Authority) -> Result<Identity, Error> {
-    let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
-    let service = SERVICE.parse().unwrap_or(IpAddr::from(ADDRESS));
-    let addresses = [IpAddr::from([127, 0, 0, 1]), IpAddr::from(ADDRESS), service];
-    authority.server(Subject { user: "kube-apiserver", group: None }, &names, &addresses)
+/// Names and addresses that the API server is reached under.
+pub(crate) fn names() -> Vec<String> {
+    let address = IpAddr::from(ADDRESS).to_string();
+    let names = [
+        "localhost",
+        "127.0.0.1",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        SERVICE,
+        &address,
+    ];
+    names.map(str::to_owned).to_vec()
+}
+
+/// A key pair that signs tokens: private, public.
+fn signer() -> Result<(String, String), Error> {
+    let key = KeyPair::generate().map_err(PkiError::from)?;
+    Ok((key.serialize_pem(), key.public_key_pem()))
 }
 
 fn write_all(authority: &Authority, files: Files<'_>) -> Result<(), Error> {
-    files.write("ca.crt", &authority.pem())?;
-    files.identity("apiserver", &server_identity(authority)?)?;
+    files.write("ca.crt", &authority.ca())?;
+    files.write(ROOTS, &authority.ca())?;
+    let of = Subject { user: "kube-apiserver", group: None };
+    files.identity("apiserver", &authority.server(of, &names())?)?;
     files.identity("kubelet-client", &authority.client(ASKS_KUBELETS)?)?;
     let (private, public) = signer()?;
     files.write("accounts.key", &private)?;
@@ -313,7 +327,7 @@ fn write_all(authority: &Authority, files: Files<'_>) -> Result<(), Error> {
     files.write("ca.key", &authority.key())?;
     for user in ["kube-controller-manager", "kube-scheduler"] {
         let identity = authority.client(Subject { user: &format!("system:{user}"), group: None })?;
-        files.write(&format!("{user}.kubeconfig"), &authority.kubeconfig(&server(), &identity))?;
+        files.write(&format!("{user}.kubeconfig"), &kubeconfig(&authority.ca(), &server(), &identity))?;
     }
     Ok(())
 }
@@ -363,7 +377,7 @@ fn controllers(files: Files<'_>) -> Vec<String> {
     let mut arguments = clients(files, "kube-controller-manager");
     arguments.extend([
         files.flag("service-account-private-key-file", "accounts.key"),
-        files.flag("root-ca-file", "ca.crt"),
+        files.flag("root-ca-file", ROOTS),
         files.flag("cluster-signing-cert-file", "ca.crt"),
         files.flag("cluster-signing-key-file", "ca.key"),
         "--use-service-account-credentials=true".to_owned(),

@@ -4,6 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use apiserver::PkiError;
+
 /// Failure of a build, or of a cluster's start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -23,8 +25,8 @@ pub enum Error {
     NotInstalled(String),
     #[error("failed to build {binary}: {why}")]
     Build { binary: String, why: String },
-    #[error("failed to make a certificate: {0}")]
-    Certificate(#[from] rcgen::Error),
+    #[error(transparent)]
+    Certificate(#[from] PkiError),
     #[error("failed to set up the network: {0}")]
     Network(#[from] rtnetlink::Error),
     /// A program of the cluster ended, or was not ready in time.

@@ -3,11 +3,13 @@
 //! lab itself ask the API server, so that a fault meets the system under test alone.
 
 use std::net::{IpAddr, TcpListener};
+use std::time::SystemTime;
 
 use ::front::Proxy;
+use cluster::Front as _;
 use listen::ServerHandle;
 
-use crate::control::{ADDRESS, Control};
+use crate::control::{self, ADDRESS, Control};
 use crate::error::Error;
 
 /// Its port, beside that of the API server.
@@ -30,10 +32,12 @@ impl std::fmt::Debug for Standing {
 /// # Errors
 /// Its port is taken, or no certificate can be made.
 pub(crate) async fn stand(control: &Control) -> Result<Standing, Error> {
-    let proxy = Proxy::new(control.upstream().await?);
+    let proxy = Proxy::new(control.upstream().await?, control::names());
+    let certified = proxy.certify(&*control.authority, SystemTime::UNIX_EPOCH);
+    certified.map_err(|error| Error::Other("certify the front", error.to_string()))?;
     let listener = TcpListener::bind((IpAddr::from(ADDRESS), PORT));
     let listener = listener.map_err(|source| Error::System("listen before the API server", source))?;
-    let served = proxy.serve(listener, Some(control.tls()?));
+    let served = proxy.serve(listener);
     let served = served.map_err(|error| Error::Other("serve the front", error.to_string()))?;
     Ok(Standing { proxy, served })
 }

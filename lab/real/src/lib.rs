@@ -15,7 +15,6 @@
 //! | `joined`, `kubelets` | an embedded API server as control plane, and the kubelets behind it |
 //! | [`place`] | namespaces of a node, and programs in them |
 //! | [`program`], [`programs`] | a program that stays, and its log; those of a cluster |
-//! | [`pki`] | certificates, keys, kubeconfigs |
 //! | [`image`], [`registry`] | images, and who serves them |
 //! | [`family`] | IPv4 and IPv6, or IPv4 alone |
 //! | [`quirks`] | what a restricted machine refuses |
@@ -31,11 +30,11 @@ pub mod family;
 pub mod front;
 pub mod image;
 mod joined;
+mod kubeconfig;
 mod kubelets;
 pub mod network;
 pub mod node;
 pub mod options;
-pub mod pki;
 pub mod place;
 pub mod program;
 pub mod programs;

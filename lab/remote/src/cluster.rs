@@ -330,6 +330,10 @@ impl Machines for RemoteCluster {
         Ok(())
     }
 
+    async fn trust(&self, authorities: &str) -> Result<(), LabError> {
+        self.owned_machines()?.trust(authorities).await
+    }
+
     /// A runtime goes on watching what is beneath a new mount, so it is restarted.
     async fn lay_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {
         self.owned_machines()?.lay_disk(node, directory, disk).await?;

@@ -6,7 +6,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cluster::SYSTEM_NAMESPACE;
+use cluster::{Identity, SYSTEM_NAMESPACE};
 use serde_json::{Value, json};
 
 pub const NAME: &str = "istiod";
@@ -29,13 +29,6 @@ impl fmt::Display for FailurePolicy {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, out)
     }
-}
-
-/// Its certificate and key, as PEM.
-#[derive(Debug, Clone)]
-pub struct Identity {
-    pub certificate: String,
-    pub key: String,
 }
 
 /// Names in its certificate.

@@ -135,10 +135,7 @@ impl Store {
         let Ok(born) = text("creationTimestamp").parse() else { return };
         let own = [
             ("serviceaccounts", json!({ "metadata": { "name": "default" } })),
-            (
-                "configmaps",
-                json!({ "metadata": { "name": accounts::ROOT_CA }, "data": { "ca.crt": self.root_ca } }),
-            ),
+            ("configmaps", accounts::root_ca(text("name"), &self.root_ca)),
         ];
         for (plural, object) in own {
             let Some(kind) = Kind::find("", "v1", plural) else { continue };

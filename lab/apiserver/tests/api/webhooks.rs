@@ -3,11 +3,12 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use cluster::Issuer as _;
+use cluster::{Identity, Issuer as _};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -29,7 +30,9 @@ type Answering = dyn Fn(&Value) -> Value + Send + Sync;
 
 /// A webhook that answers with a response for each request, and remembers the requests.
 async fn listen(world: &World, answering: Arc<Answering>) -> (SocketAddr, Arc<Mutex<Vec<Value>>>) {
-    let (certificate, key) = world.server.issue(&["127.0.0.1".into(), "hook.shop.svc".into()]).unwrap();
+    let names = ["127.0.0.1".into(), "hook.shop.svc".into()];
+    let Identity { certificate, key } =
+        world.server.authority().issue(&names, SystemTime::UNIX_EPOCH).unwrap();
     let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).map(Result::unwrap).collect();
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -58,7 +58,7 @@ impl World {
             .allow(&account, [Verb::Get, Verb::List, Verb::Watch].map(|verb| Grant::new(verb, "pods")))
             .unwrap();
         let token = server.token(&account, None, Duration::from_secs(3600)).unwrap();
-        Self { server, front: Proxy::new(upstream), token, _behind: behind }
+        Self { server, front: Proxy::new(upstream, vec!["127.0.0.1".to_owned()]), token, _behind: behind }
     }
 
     /// A client of the front.

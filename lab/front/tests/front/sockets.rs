@@ -4,7 +4,7 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use cluster::{Connecting, Effect, Fault, Front as _, Verb};
 use front::Proxy;
@@ -29,7 +29,8 @@ impl Wire {
 
     fn new(world: World) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let handle = world.front.serve(listener, Some(world.server.tls())).unwrap();
+        world.front.certify(&**world.server.authority(), SystemTime::UNIX_EPOCH).unwrap();
+        let handle = world.front.serve(listener).unwrap();
         let ca = ureq::tls::Certificate::from_pem(world.server.ca_pem().as_bytes()).unwrap();
         let tls = ureq::tls::TlsConfig::builder()
             .root_certs(ureq::tls::RootCerts::new_with_certs(&[ca]))
@@ -83,7 +84,7 @@ async fn what_a_stranger_refuses_is_passed_on_and_asked_for_once() {
     let behind = Wire::new(World::in_process());
     let busy = Effect::Answer { code: 429, retry_after: Some(7) };
     let fault = behind.world.front.add(Fault::on(Verb::Get, CART, busy).first(1));
-    let front = Proxy::new(stranger(&behind.world.server, behind.handle.address()).await);
+    let front = Proxy::new(stranger(&behind.world.server, behind.handle.address()).await, Vec::new());
     let ask = async || {
         let request =
             http::Request::get(CART).header(AUTHORIZATION, format!("Bearer {}", behind.world.token));
@@ -125,7 +126,7 @@ async fn drops_garbage_and_truncation_are_seen_by_a_tls_client() {
 #[tokio::test]
 async fn a_dropped_connection_gives_no_byte_of_an_answer() {
     let world = World::in_process();
-    let handle = world.front.serve(TcpListener::bind("127.0.0.1:0").unwrap(), None).unwrap();
+    let handle = world.front.serve(TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
     world.front.add(Fault::on(Verb::Get, "/version", Effect::Drop).first(1));
     let address = handle.address();
     let ask = async || {

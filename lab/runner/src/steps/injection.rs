@@ -2,12 +2,12 @@
 //! Injection as a user meets it: a label of a namespace, a plain pod, and what istiod's webhook makes of it.
 
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use cluster::{PodStart, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 
-use crate::istiod::{self, FailurePolicy, Identity};
+use crate::istiod::{self, FailurePolicy};
 use crate::pod::Pod;
 use crate::steps::pod_security::label_namespace;
 use crate::steps::wait::eventually;
@@ -66,8 +66,8 @@ async fn run(world: &mut LabWorld, arguments: &[&str]) -> Step {
     if tier.pod(SYSTEM_NAMESPACE, istiod::NAME).await?.is_some() {
         tier.delete_pod(SYSTEM_NAMESPACE, istiod::NAME).await?;
     }
-    let (certificate, key) = tier.issuer()?.issue(&istiod::names())?;
-    let object = istiod::pod(&Identity { certificate, key }, arguments);
+    let identity = tier.issuer()?.issue(&istiod::names(), SystemTime::UNIX_EPOCH)?;
+    let object = istiod::pod(&identity, arguments);
     tier.create_pod(object).await?;
     match tier.node()?.pod_started(SYSTEM_NAMESPACE, istiod::NAME, SOON).await? {
         PodStart::Running { addresses } => {

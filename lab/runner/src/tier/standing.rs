@@ -4,7 +4,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use apiserver::ServerHandle;
@@ -12,7 +12,7 @@ use cluster::{BASE_PLUGIN, Cluster, Installed, Issuer as _, RuntimeProfile};
 use kubelet::{ClusterOptions, Images, NetnsCluster};
 
 use crate::cli::NodeRuntime;
-use crate::istiod::{self, FailurePolicy, Identity};
+use crate::istiod::{self, FailurePolicy};
 use crate::plan::UpPlan;
 use crate::tier::started::Started;
 
@@ -103,9 +103,10 @@ fn recorded(cluster: &NetnsCluster) -> anyhow::Result<String> {
 /// Pods of labelled namespaces are injected.
 fn inject(cluster: &NetnsCluster) -> anyhow::Result<()> {
     let api = cluster.api()?;
-    let (certificate, key) = api.issue(&istiod::names()).context("no certificate for istiod")?;
-    let identity = Identity { certificate, key };
-    let mut objects = istiod::reached(api.ca_pem(), FailurePolicy::Fail);
+    let authority = api.authority();
+    let identity =
+        authority.issue(&istiod::names(), SystemTime::UNIX_EPOCH).context("no certificate for istiod")?;
+    let mut objects = istiod::reached(&api.ca_pem(), FailurePolicy::Fail);
     objects.push(istiod::deployment(&identity));
     for object in objects {
         api.upsert(object).context("cannot install istiod")?;

@@ -165,7 +165,7 @@ impl Started {
     pub fn owned(&self) -> Owned {
         let front = Arc::new(self.cluster.front().clone());
         let machines = Arc::new(RealMachines(Arc::clone(&self.cluster)));
-        Owned { front, issuer: self.cluster.issuer(), machines }
+        Owned { front, issuer: Arc::clone(self.cluster.authority()) as _, machines }
     }
 
     /// Deploys the node agent of the product, and waits until it is ready on every node.
@@ -231,8 +231,8 @@ impl RealControlPlane {
         Ok(ApiAccess {
             client: self.cluster.client().clone(),
             upstream: self.cluster.upstream().await?,
-            tls: self.cluster.tls()?,
-            issuer: self.cluster.issuer(),
+            names: self.cluster.names(),
+            issuer: Arc::clone(self.cluster.authority()) as _,
             news: Arc::new(move || Box::new(feed.subscribe())),
             own: None,
         })
@@ -283,6 +283,10 @@ impl Machines for RealMachines {
 
     async fn restart_api(&self, away: Duration) -> Result<(), LabError> {
         restarted(self.0.restart_api(away).await)
+    }
+
+    async fn trust(&self, authorities: &str) -> Result<(), LabError> {
+        restarted(self.0.trust(authorities).await)
     }
 
     async fn lay_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {

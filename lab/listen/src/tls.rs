@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A server's side of TLS, which may be changed while it serves.
+
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::sync::watch;
+
+/// A certificate that no server can use.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// Certificate or key is no PEM.
+    #[error("read a server's certificate and key")]
+    Pem(#[from] rustls::pki_types::pem::Error),
+    /// rustls rejected them.
+    #[error("set up TLS")]
+    Setup(#[from] rustls::Error),
+}
+
+/// A server's certificate; without one it serves without TLS. All clones are the same one.
+#[derive(Debug, Clone, Default)]
+pub struct Tls(watch::Sender<Option<Arc<ServerConfig>>>);
+
+impl Tls {
+    /// Serves with this certificate and its key (PEM) from now on. Connections of before are closed, as those of a server that is restarted.
+    ///
+    /// # Errors
+    /// They cannot be used.
+    pub fn certify(&self, certificate: &str, key: &str) -> Result<(), TlsError> {
+        let certificate = CertificateDer::from_pem_slice(certificate.as_bytes())?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        self.0.send_replace(Some(Arc::new(config)));
+        Ok(())
+    }
+
+    /// The present one, and its changes from now on.
+    pub(crate) fn follow(&self) -> (Option<Arc<ServerConfig>>, watch::Receiver<Option<Arc<ServerConfig>>>) {
+        let mut changes = self.0.subscribe();
+        let now = changes.borrow_and_update().clone();
+        (now, changes)
+    }
+}
