@@ -52,6 +52,14 @@ Feature: What nobody tells of is told by what the API server refuses
     Then what is installed was not touched
     And another pod of the node agent is ready within 40 s
 
+  @mutant:skew-minute
+  Scenario: The token has expired by the clock of an API server that is five minutes ahead
+    When the API server's clock is 5 minutes ahead
+    And the node agent's token expires
+    And the node agent's pod is evicted
+    Then what is installed was not touched
+    And another pod of the node agent is ready within 40 s
+
   @mutant:binary-not-kept
   Scenario: What runs goes on behind its proxy when the account alone is deleted
     Given pod "cart" of the mesh

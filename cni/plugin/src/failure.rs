@@ -114,6 +114,9 @@ fn passes(error: &ProgramError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::ApiError;
+    use crate::gather::{AgentMiss, ApiMiss};
+    use crate::http::HttpError;
 
     #[test]
     fn the_whole_chain_is_told_and_nothing_twice() {
@@ -122,6 +125,18 @@ mod tests {
         let error = failure.to_cni();
         assert_eq!(error.code, Code::INTERNAL);
         assert_eq!(error.msg, "failed to add ::6/128 on lo: permission denied");
+    }
+
+    #[test]
+    fn a_server_that_is_not_trusted_is_looked_at_and_so_are_the_clocks() {
+        let early = rustls::Error::InvalidCertificate(rustls::CertificateError::NotValidYet);
+        let api = ApiMiss::Api(ApiError::Unusable(HttpError::Certificate(early)));
+        let failure = Failure::Facts(FactsError { agent: AgentMiss::Unknown, api });
+        let CniError { code, details, .. } = failure.to_cni();
+        assert_eq!(code, Code::TRY_AGAIN_LATER);
+        for place in ["ConfigMap kube-root-ca.crt", "the node's clock"] {
+            assert!(details.contains(place), "{details}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use protocol::pod::PodFacts;
 use crate::agent::{ASK_LIMIT, AgentError, PendingAnswer};
 use crate::api::{self, ApiError, Patience};
 use crate::context::Call;
+use crate::http::HttpError;
 use crate::kubeconfig::{self, KubeconfigError};
 use crate::remedy;
 
@@ -89,6 +90,9 @@ impl FactsError {
             ApiMiss::Kubeconfig { .. } => "delete the file and restart the node agent, which writes it anew",
             ApiMiss::Api(ApiError::Denied { .. }) => {
                 "look at the node agent's token: whether its service account exists, may get pods, and the agent runs and renews it"
+            }
+            ApiMiss::Api(ApiError::Unusable(HttpError::Certificate(_))) => {
+                "compare the API server's certificate with the authorities in the ConfigMap kube-root-ca.crt, and the node's clock with the API server's"
             }
             ApiMiss::Api(_) => {
                 "look whether the node agent runs on this node and whether the node reaches the API server"

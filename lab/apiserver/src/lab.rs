@@ -220,6 +220,11 @@ impl ApiServer {
         self.shared.lock().access.forget();
     }
 
+    /// Sets its clock that much ahead of the system's; a negative duration sets it behind.
+    pub fn set_clock(&self, ahead: SignedDuration) {
+        self.shared.set_ahead(ahead);
+    }
+
     /// Does what follows from deletions, a moment after each, until it is aborted: what in a real cluster the garbage collector and the
     /// controller of namespaces do. Without it owners and namespaces leave their objects behind.
     pub async fn follow_deletions(&self) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! State shared by all handles, clients and connections of one API server, under one lock, with its log and the waiters for a change.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 
 use crate::ServerOptions;
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     /// Counts arrivals and responses.
     requests: watch::Sender<u64>,
     clock: Clock,
+    /// Milliseconds that it is ahead of that clock.
+    ahead: AtomicI64,
     bookmark_every: Duration,
     deletion_lag: Duration,
     kubelets: OnceLock<Arc<dyn Kubelets>>,
@@ -47,6 +50,7 @@ impl Shared {
             log: Mutex::new(Log::new(options.log)),
             requests: watch::Sender::new(0),
             clock: options.clock,
+            ahead: AtomicI64::new(0),
             bookmark_every: options.bookmark_every,
             deletion_lag: options.deletion_lag,
             kubelets: OnceLock::new(),
@@ -90,7 +94,7 @@ impl Shared {
 
     /// Changes the state, then wakes its waiters.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut ServerState, Timestamp) -> T) -> T {
-        let now = (self.clock)();
+        let now = self.now();
         let mut state = self.lock();
         let result = change(&mut state, now);
         let newest = state.store.revision();
@@ -109,6 +113,12 @@ impl Shared {
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        (self.clock)()
+        let ahead = SignedDuration::from_millis(self.ahead.load(Ordering::Relaxed));
+        (self.clock)().saturating_add(ahead).unwrap_or(Timestamp::MAX)
+    }
+
+    pub(crate) fn set_ahead(&self, ahead: SignedDuration) {
+        let millis = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);
+        self.ahead.store(millis, Ordering::Relaxed);
     }
 }

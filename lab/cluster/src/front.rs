@@ -275,7 +275,7 @@ pub trait Front: Send + Sync {
     /// Effect on the next `times` connections (`None`: all).
     fn connections(&self, effect: Connecting, times: Option<u32>);
 
-    /// Serves with another certificate, and closes the connections of before. A request in progress gets a moment to end.
+    /// Serves with another certificate, and closes the connections of before: nobody answers what they ask.
     fn certify(&self, issuer: &dyn Issuer, valid_from: SystemTime) -> Result<(), LabError>;
 
     /// Requests so far, in order of arrival.

@@ -6,6 +6,9 @@ pub trait Server: Send + Sync {
     /// Looks every token up again the next time that it is used, as after ten seconds in which nobody used it.
     fn forget_tokens(&self);
 
+    /// Sets its clock so many seconds ahead of the nodes', or behind if negative.
+    fn set_clock(&self, ahead: i64);
+
     /// Is as a version that streams lists (Kubernetes 1.32 and 1.34) or not, above an etcd that can tell its progress (3.4.31, 3.5.13) or not.
     fn stream_lists(&self, streamed: bool, etcd_tells_progress: bool);
 

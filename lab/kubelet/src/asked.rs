@@ -12,6 +12,7 @@ use cluster::{
     CniAnswer, Configuration, Disk, Effect, Fault, Front as _, Kubelet, LabError, Machines, Memory, PodName,
     Server, Verb,
 };
+use k8s_openapi::jiff::SignedDuration;
 
 use crate::account::Credentials;
 use crate::control_plane::ControlPlane;
@@ -132,6 +133,10 @@ impl Kubelet for NetnsCluster {
 impl Server for ControlPlane {
     fn forget_tokens(&self) {
         self.api().forget_tokens();
+    }
+
+    fn set_clock(&self, ahead: i64) {
+        self.api().set_clock(SignedDuration::from_secs(ahead));
     }
 
     fn stream_lists(&self, streamed: bool, etcd_tells_progress: bool) {

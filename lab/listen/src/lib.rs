@@ -200,6 +200,10 @@ impl<H: Handler> Server<H> {
             _ended = connection.as_mut() => return,
             () = term.over() => {}
         }
+        if !*term.closed.borrow() {
+            // The server was killed, as it were, and there is another one.
+            return;
+        }
         connection.as_mut().graceful_shutdown();
         let _ended = tokio::time::timeout(GRACE, connection).await;
     }

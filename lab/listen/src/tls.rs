@@ -24,7 +24,8 @@ pub enum TlsError {
 pub struct Tls(watch::Sender<Option<Arc<ServerConfig>>>);
 
 impl Tls {
-    /// Serves with this certificate and its key (PEM) from now on. Connections of before are closed, as those of a server that is restarted.
+    /// Serves with this certificate and its key (PEM) from now on. Connections of before are closed at once, as those of a server that is killed
+    /// and started again.
     ///
     /// # Errors
     /// They cannot be used.

@@ -15,8 +15,9 @@ use http::HeaderValue;
 use super::error::Token;
 use super::token;
 
-/// Tolerated clock skew between node and API server.
-const SKEW: Duration = Duration::from_secs(60);
+/// Tolerated clock skew between node and API server. Kubelets renew a token of an hour, the default, when twelve minutes are left (a fifth of
+/// it): one that is nearer to its end than this was not renewed, and may be over by the API server's clock.
+const SKEW: Duration = Duration::from_secs(600);
 
 /// No token to send.
 #[derive(Debug, thiserror::Error)]
@@ -136,9 +137,9 @@ mod tests {
         let second = Duration::from_secs;
         let until = |end| Some(token::TokenExpiry::Until(second(end)));
         for (life, accepted, want) in [
-            (until(1000), true, Token::Proven),
-            (until(1000), false, Token::Unproven),
-            (until(560), true, Token::Expired),
+            (until(1101), true, Token::Proven),
+            (until(1101), false, Token::Unproven),
+            (until(1100), true, Token::Expired),
             (until(400), false, Token::Expired),
             (Some(token::TokenExpiry::Endless), true, Token::Proven),
             (Some(token::TokenExpiry::Endless), false, Token::Unproven),

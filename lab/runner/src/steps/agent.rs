@@ -2,6 +2,7 @@
 //! The node agent under test, as a pod of its DaemonSet on a node that has nothing but its own network at first.
 
 pub mod asked;
+pub mod authorities;
 pub mod chart;
 pub mod crash;
 pub mod denied;
@@ -64,6 +65,8 @@ pub struct AgentPlan {
     pub denials: Vec<denied::Denial>,
     /// Disk beneath a directory that it writes.
     pub disk: Option<disk::OwnDisk>,
+    /// Takes the place of the cluster's authority.
+    pub successor: Option<authorities::Successor>,
     /// Its resource usage at an earlier step.
     pub uses: Option<load::Uses>,
 }

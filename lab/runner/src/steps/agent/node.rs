@@ -64,6 +64,16 @@ async fn expires(world: &mut LabWorld) -> Step {
     Ok(world.cluster().await?.kubelet()?.expire_token(&pod).await?)
 }
 
+/// The API server's, against all nodes'; what it has made so far keeps its times.
+#[given(regex = "^the API server's clock is (\\d+) minutes (ahead|behind)$")]
+#[when(regex = "^the API server's clock is (\\d+) minutes (ahead|behind)$")]
+async fn clock(world: &mut LabWorld, minutes: i64, how: String) -> Step {
+    let seconds = minutes * 60;
+    let ahead = if how == "behind" { -seconds } else { seconds };
+    world.cluster().await?.server()?.set_clock(ahead);
+    Ok(())
+}
+
 /// Mounts a new token; the old one is dead.
 #[when("the kubelet renews the node agent's token")]
 async fn renewed(world: &mut LabWorld) -> Step {

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The cluster's certificate authority, replaced beneath the agent.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cluster::{Issuer, KUBECONFIG};
+use cucumber::{then, when};
+
+use super::agent;
+use crate::steps::files::files;
+use crate::steps::world::LabWorld;
+use crate::stop::{Step, Stop};
+
+/// From the publication of authorities until a real kubelet has brought them to a running pod: it looks about once a minute.
+const BROUGHT: Duration = Duration::from_secs(60);
+
+/// The authority that takes the place of the cluster's.
+#[derive(Clone)]
+pub struct Successor(Arc<dyn Issuer>);
+
+impl fmt::Debug for Successor {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Successor")
+    }
+}
+
+/// Made when it is asked for first.
+async fn successor(world: &mut LabWorld) -> Result<Arc<dyn Issuer>, Stop> {
+    if let Some(Successor(made)) = &world.agent.successor {
+        return Ok(Arc::clone(made));
+    }
+    let made = world.cluster().await?.issuer()?.successor()?;
+    world.agent.successor = Some(Successor(Arc::clone(&made)));
+    Ok(made)
+}
+
+/// Publishes authorities, and waits until the agent's pod has them.
+#[when(regex = "^pods are told to trust (a second authority as well|the second authority alone)$")]
+async fn told(world: &mut LabWorld, whom: String) -> Step {
+    successor(world).await?;
+    let whom =
+        if whom == "a second authority as well" { "both authorities" } else { "the second authority alone" };
+    let authorities = trusted(world, whom).await?;
+    let tier = world.cluster().await?;
+    tier.machines()?.trust(&authorities).await?;
+    if tier.kubelet().is_ok() {
+        return Ok(());
+    }
+    let (node, path) = (files(world).await?, mounted(world).await?);
+    node.until(BROUGHT, &[&path], async || match node.text(&path).await? == authorities {
+        true => Ok(()),
+        false => Err(Stop::wrong("the kubelet has brought no other authorities to the agent's pod")),
+    })
+    .await
+}
+
+/// Where a real kubelet has the authorities of the agent's pod.
+async fn mounted(world: &mut LabWorld) -> Result<PathBuf, Stop> {
+    let name = agent(world).await?;
+    let pod = world.cluster().await?.pod(&name.namespace, &name.name).await?.unwrap_or_default();
+    let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    let mut names = volumes.filter_map(|volume| volume["name"].as_str());
+    let volume = names.find(|name| name.starts_with("kube-api-access-"));
+    let volume = volume.ok_or_else(|| Stop::harness("the agent's pod has no volume of its account"))?;
+    let path = format!("/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~projected/{volume}/ca.crt");
+    Ok(PathBuf::from(path))
+}
+
+/// As PEM.
+async fn trusted(world: &mut LabWorld, whom: &str) -> Result<String, Stop> {
+    let second = successor(world).await?.ca();
+    match whom {
+        "both authorities" => Ok(format!("{}{second}", world.cluster().await?.issuer()?.ca())),
+        _ => Ok(second),
+    }
+}
+
+/// Connections of before are closed, as by a server that is restarted.
+#[when("the API server's certificate is one of the second authority")]
+async fn certified(world: &mut LabWorld) -> Step {
+    let successor = successor(world).await?;
+    Ok(world.cluster().await?.front()?.certify(&*successor, SystemTime::UNIX_EPOCH)?)
+}
+
+/// A certificate of a machine whose clock is that much ahead, made just now.
+#[when(regex = r"^the API server has a certificate of a clock that is (\d+) s ahead$")]
+async fn ahead(world: &mut LabWorld, seconds: u64) -> Step {
+    let tier = world.cluster().await?;
+    let made = SystemTime::now() + Duration::from_secs(seconds);
+    Ok(tier.front()?.certify(tier.issuer()?, made)?)
+}
+
+#[then(regex = r"^the kubeconfig trusts (both authorities|the second authority alone) within (\d+) ms$")]
+async fn kubeconfig(world: &mut LabWorld, whom: String, millis: u64) -> Step {
+    let authorities = STANDARD.encode(trusted(world, &whom).await?);
+    let node = files(world).await?;
+    let path = node.paths.run_dir.join(KUBECONFIG);
+    node.until(Duration::from_millis(millis), &[&path], async || {
+        match node.text(&path).await?.contains(&authorities) {
+            true => Ok(()),
+            false => Err(Stop::wrong("it trusts others")),
+        }
+    })
+    .await
+}
