@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The cluster's certificate authority, where the lab holds its key: its own and those of clusters that it has started.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -15,7 +16,7 @@ pub struct Identity {
 }
 
 /// A certificate authority.
-pub trait Issuer: Send + Sync {
+pub trait Issuer: fmt::Debug + Send + Sync {
     /// Its certificate, as PEM.
     fn ca(&self) -> String;
 

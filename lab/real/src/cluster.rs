@@ -188,7 +188,7 @@ impl Cluster {
     /// Tells pods to trust these authorities (PEM).
     ///
     /// # Errors
-    /// The control plane is an embedded one, or its controllers do not start.
+    /// The controllers do not start.
     pub async fn trust(&self, authorities: &str) -> Result<(), Error> {
         self.control.trust(authorities).await
     }

@@ -173,25 +173,27 @@ impl Control {
     /// # Errors
     /// It is an embedded one, or does not start.
     pub(crate) async fn restart_api(&self, away: Duration) -> Result<(), Error> {
-        let mut api = self.real()?.api.restart(away).await?;
+        let Server::Real(server) = &self.server else {
+            return Err(Error::Other("restart the API server", "it is embedded".to_owned()));
+        };
+        let mut api = server.api.restart(away).await?;
         ready(&mut api, &self.client).await
     }
 
-    /// Tells pods to trust these authorities (PEM), by controllers that are restarted with them.
+    /// Tells pods to trust these authorities (PEM): controllers are restarted with them.
     ///
     /// # Errors
-    /// The API server is an embedded one, or the controllers do not start.
+    /// The controllers do not start, or an embedded API server refuses them.
     pub(crate) async fn trust(&self, authorities: &str) -> Result<(), Error> {
-        let RealServer { controllers, roots, .. } = self.real()?;
-        fs::write(roots, authorities).map_err(Error::file("write", roots))?;
-        controllers.restart(Duration::ZERO).await.map(drop)
-    }
-
-    fn real(&self) -> Result<&RealServer, Error> {
         match &self.server {
-            Server::Real(server) => Ok(server),
-            Server::Embedded(..) => {
-                Err(Error::Other("restart a part of the control plane", "it is embedded".to_owned()))
+            Server::Real(server) => {
+                let roots = &server.roots;
+                fs::write(roots, authorities).map_err(Error::file("write", roots))?;
+                server.controllers.restart(Duration::ZERO).await.map(drop)
+            }
+            Server::Embedded(api, _) => {
+                let published = api.publish_authorities(authorities);
+                published.map_err(|error| Error::Other("publish authorities", error.to_string()))
             }
         }
     }

@@ -16,11 +16,12 @@ pub mod several;
 pub mod uninstall;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::Installed;
 use cluster::hand::Signal;
-use cluster::{BASE_PLUGIN, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
+use cluster::{BASE_PLUGIN, Issuer, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -66,7 +67,7 @@ pub struct AgentPlan {
     /// Disk beneath a directory that it writes.
     pub disk: Option<disk::OwnDisk>,
     /// Takes the place of the cluster's authority.
-    pub successor: Option<authorities::Successor>,
+    pub successor: Option<Arc<dyn Issuer>>,
     /// Its resource usage at an earlier step.
     pub uses: Option<load::Uses>,
 }

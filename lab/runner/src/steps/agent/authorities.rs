@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The cluster's certificate authority, replaced beneath the agent.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -19,44 +18,31 @@ use crate::stop::{Step, Stop};
 /// From the publication of authorities until a real kubelet has brought them to a running pod: it looks about once a minute.
 const BROUGHT: Duration = Duration::from_secs(60);
 
-/// The authority that takes the place of the cluster's.
-#[derive(Clone)]
-pub struct Successor(Arc<dyn Issuer>);
-
-impl fmt::Debug for Successor {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Successor")
-    }
-}
-
 /// Made when it is asked for first.
 async fn successor(world: &mut LabWorld) -> Result<Arc<dyn Issuer>, Stop> {
-    if let Some(Successor(made)) = &world.agent.successor {
+    if let Some(made) = &world.agent.successor {
         return Ok(Arc::clone(made));
     }
     let made = world.cluster().await?.issuer()?.successor()?;
-    world.agent.successor = Some(Successor(Arc::clone(&made)));
+    world.agent.successor = Some(Arc::clone(&made));
     Ok(made)
 }
 
 /// Publishes authorities, and waits until the agent's pod has them.
-#[when(regex = "^pods are told to trust (a second authority as well|the second authority alone)$")]
+#[when(regex = "^pods are told to trust (both authorities|the second authority alone)$")]
 async fn told(world: &mut LabWorld, whom: String) -> Step {
-    successor(world).await?;
-    let whom =
-        if whom == "a second authority as well" { "both authorities" } else { "the second authority alone" };
-    let authorities = trusted(world, whom).await?;
+    let authorities = trusted(world, &whom).await?;
     let tier = world.cluster().await?;
     tier.machines()?.trust(&authorities).await?;
     if tier.kubelet().is_ok() {
         return Ok(());
     }
     let (node, path) = (files(world).await?, mounted(world).await?);
-    node.until(BROUGHT, &[&path], async || match node.text(&path).await? == authorities {
+    let look = async || match node.text(&path).await? == authorities {
         true => Ok(()),
         false => Err(Stop::wrong("the kubelet has brought no other authorities to the agent's pod")),
-    })
-    .await
+    };
+    node.until(BROUGHT, &[&path], look).await.map_err(Stop::harness)
 }
 
 /// Where a real kubelet has the authorities of the agent's pod.
