@@ -96,7 +96,7 @@ impl RemoteCluster {
             |name: &String| RemoteNode { name: name.clone(), view: view.clone(), network: Value::Null };
         let mut nodes: Vec<_> = session.nodes.iter().map(node).collect();
         let mut before = Vec::new();
-        let is_whole = session.options.whole.is_some();
+        let is_whole = session.is_whole();
         let playing = if is_whole { playing } else { nodes.len() };
         if is_whole {
             before = try_join_all(nodes.iter().map(seen)).await?;
@@ -173,7 +173,7 @@ impl RemoteCluster {
     /// True if scenarios have the cluster to themselves, one at a time.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.session().options.whole.is_some()
+        self.session().is_whole()
     }
 
     /// Its nodes as machines, where the run has started them.

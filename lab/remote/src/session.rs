@@ -159,6 +159,12 @@ impl Session {
         self.owned.is_some()
     }
 
+    /// True if the run has the cluster to itself: scenarios deploy the node agent.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.options.whole.is_some()
+    }
+
     /// A client with somebody's token.
     pub(crate) fn client_with_token(&self, token: &str) -> Result<Client, Error> {
         let mut config = self.config.clone();

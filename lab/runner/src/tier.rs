@@ -161,10 +161,12 @@ pub struct NodePlan {
 impl NodePlan {
     /// The first requirement that only a node that does not exist yet can meet.
     fn differs(&self, session: &Session) -> Option<&'static str> {
+        // The node agent that brings the plugin gives it a configuration of its own (`agent::bring_plugin`).
+        let configured = !self.plugin_conf.is_empty() && !session.is_whole();
         let wanted = [
             (self.agent != AgentStandIn::Absent, "a stand-in for its agent"),
             (!self.plugin_env.is_empty(), "an environment of plugins"),
-            (!self.plugin_conf.is_empty() || !self.base_conf.is_empty(), "another network configuration"),
+            (configured || !self.base_conf.is_empty(), "another network configuration"),
             (!self.run_files.is_empty(), "files of the run directory"),
             (self.kernel != Kernel::default(), "another kernel"),
             (self.runtime.is_some_and(|wanted| !session.has_runtime(wanted.name)), "another runtime"),

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use cluster::{Connecting, Effect, Fault, Front as _, Verb};
+use cluster::{Connecting, Effect, Fault, Front as _, Issuer as _, Verb};
 use front::Proxy;
 use http::header::AUTHORIZATION;
 use listen::ServerHandle;
@@ -31,13 +31,7 @@ impl Wire {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         world.front.certify(&**world.server.authority(), SystemTime::UNIX_EPOCH).unwrap();
         let handle = world.front.serve(listener).unwrap();
-        let ca = ureq::tls::Certificate::from_pem(world.server.ca_pem().as_bytes()).unwrap();
-        let tls = ureq::tls::TlsConfig::builder()
-            .root_certs(ureq::tls::RootCerts::new_with_certs(&[ca]))
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .build();
-        let agent =
-            ureq::Agent::config_builder().tls_config(tls).http_status_as_error(false).build().new_agent();
+        let agent = trusting(&world.server.ca_pem());
         Self { world, handle, agent }
     }
 
@@ -55,6 +49,35 @@ impl Wire {
             Ok((answer.status().as_u16(), retry, answer.body_mut().read_to_string()?))
         });
         soon(call).await.unwrap()
+    }
+}
+
+/// A client that trusts this authority alone.
+fn trusting(authority: &str) -> ureq::Agent {
+    let ca = ureq::tls::Certificate::from_pem(authority.as_bytes()).unwrap();
+    let tls = ureq::tls::TlsConfig::builder()
+        .root_certs(ureq::tls::RootCerts::new_with_certs(&[ca]))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build();
+    ureq::Agent::config_builder().tls_config(tls).http_status_as_error(false).build().new_agent()
+}
+
+#[tokio::test]
+async fn another_certificate_ends_the_connections_of_before() {
+    for mut wire in Wire::both().await {
+        assert_eq!(wire.get(CART).await.unwrap().0, 200);
+        let successor = wire.world.server.authority().successor().unwrap();
+        wire.world.front.certify(&*successor, SystemTime::UNIX_EPOCH).unwrap();
+        assert!(wire.get(CART).await.is_err(), "its connection is closed");
+        let refused = wire.get(CART).await.unwrap_err().to_string();
+        assert!(refused.contains("certificate"), "{refused}");
+        wire.agent = trusting(&successor.ca());
+        assert_eq!(wire.get(CART).await.unwrap().0, 200);
+        let later = SystemTime::now() + Duration::from_secs(60);
+        wire.world.front.certify(&*successor, later).unwrap();
+        assert!(wire.get(CART).await.is_err(), "its connection is closed");
+        let refused = wire.get(CART).await.unwrap_err().to_string();
+        assert!(refused.contains("not valid yet"), "{refused}");
     }
 }
 

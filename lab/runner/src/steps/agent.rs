@@ -27,7 +27,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::binaries::PLUGIN;
 use crate::steps::files::{files, process};
@@ -99,8 +99,14 @@ async fn deployed(world: &mut LabWorld) -> Step {
     ready(world, SOON).await
 }
 
-/// Deploys it where a scenario finds the plugin on the node, and the lab installs none itself.
+/// Deploys it where a scenario finds the plugin on the node, and the lab installs none itself. What the scenario says of the plugin's
+/// configuration is the template of its entry.
 pub async fn bring_plugin(world: &mut LabWorld) -> Step {
+    if !world.node.plugin_conf.is_empty() {
+        let named = [("type".to_owned(), json!(PLUGIN))];
+        let template: Map<_, _> = named.into_iter().chain(world.node.plugin_conf.clone()).collect();
+        world.agent.values["env"]["CNI_NETWORK_CONFIG"] = Value::Object(template).to_string().into();
+    }
     chart::apply(world).await?;
     ready(world, SOON).await
 }
