@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The node agent under test, as a pod of its DaemonSet on a node that has nothing but its own network at first.
 
+pub mod account;
 pub mod asked;
-pub mod authorities;
 pub mod chart;
 pub mod crash;
 pub mod denied;

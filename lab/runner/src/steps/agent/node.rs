@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The node beneath the agent: its runtime, its kubelet, its machine.
 
-use std::time::Duration;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cluster::{KUBECONFIG, PodName, SYSTEM_NAMESPACE};
+use cluster::{PodName, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::json;
 
-use super::agent;
 use crate::steps::exposure;
 use crate::steps::files::files;
 use crate::steps::world::LabWorld;
@@ -57,13 +54,6 @@ async fn left_by_multus(world: &mut LabWorld) -> Step {
     node.write(&results.join(format!("istio-cni-{container}-net1")), entry.to_string()).await
 }
 
-/// Expires early; the kubelet has not renewed it.
-#[when("the node agent's token expires")]
-async fn expires(world: &mut LabWorld) -> Step {
-    let pod = agent(world).await?;
-    Ok(world.cluster().await?.kubelet()?.expire_token(&pod).await?)
-}
-
 /// The API server's, against all nodes'; what it has made so far keeps its times.
 #[given(regex = "^the API server's clock is (\\d+) minutes (ahead|behind)$")]
 #[when(regex = "^the API server's clock is (\\d+) minutes (ahead|behind)$")]
@@ -72,13 +62,6 @@ async fn clock(world: &mut LabWorld, minutes: i64, how: String) -> Step {
     let ahead = if how == "behind" { -seconds } else { seconds };
     world.cluster().await?.server()?.set_clock(ahead);
     Ok(())
-}
-
-/// Mounts a new token; the old one is dead.
-#[when("the kubelet renews the node agent's token")]
-async fn renewed(world: &mut LabWorld) -> Step {
-    let pod = agent(world).await?;
-    Ok(world.cluster().await?.kubelet()?.renew_token(&pod).await?)
 }
 
 /// Processes, namespaces and `/run` are lost, everything else stays, all pods start again.
@@ -110,19 +93,4 @@ async fn taken_down(world: &mut LabWorld) -> Step {
         Some((call, answer)) => Err(Stop::wrong(format!("DEL of {} ended with {answer:?}", call.plugin))),
         None => Err(Stop::wrong("nobody called DEL")),
     }
-}
-
-/// The plugin's kubeconfig has the current token.
-#[then(regex = r"^the kubeconfig holds the node agent's token within (\d+) ms$")]
-async fn kubeconfig(world: &mut LabWorld, millis: u64) -> Step {
-    let pod = agent(world).await?;
-    let tier = world.cluster().await?;
-    let node = files(world).await?;
-    let path = node.paths.run_dir.join(KUBECONFIG);
-    node.until(Duration::from_millis(millis), &[&path], async || {
-        let token = tier.kubelet()?.token(&pod).await?;
-        let text = node.text(&path).await?;
-        if text.contains(&token) { Ok(()) } else { Err(Stop::wrong("it holds another token")) }
-    })
-    .await
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The cluster's certificate authority, replaced beneath the agent.
+//! The credentials of the agent's account, replaced beneath it: its token, and the authorities that it trusts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,11 @@ use crate::steps::files::files;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
-/// From the publication of authorities until a real kubelet has brought them to a running pod: it looks about once a minute.
+/// Files of an account's volume.
+const TOKEN: &str = "token";
+const AUTHORITIES: &str = "ca.crt";
+
+/// Until a real kubelet has brought what is new to a running pod: it looks about once a minute.
 const BROUGHT: Duration = Duration::from_secs(60);
 
 /// Made when it is asked for first.
@@ -37,16 +41,41 @@ async fn told(world: &mut LabWorld, whom: String) -> Step {
     if tier.kubelet().is_ok() {
         return Ok(());
     }
-    let (node, path) = (files(world).await?, mounted(world).await?);
-    let look = async || match node.text(&path).await? == authorities {
+    brought(world, AUTHORITIES, |now| now == authorities).await
+}
+
+/// Expires early; the kubelet has not renewed it.
+#[when("the node agent's token expires")]
+async fn expires(world: &mut LabWorld) -> Step {
+    let pod = agent(world).await?;
+    Ok(world.cluster().await?.kubelet()?.expire_token(&pod).await?)
+}
+
+/// Mounts a new token. With the lab's kubelet the old one is dead; a real one has forgotten it by a restart, and asks for another.
+#[when("the kubelet renews the node agent's token")]
+async fn renewed(world: &mut LabWorld) -> Step {
+    let pod = agent(world).await?;
+    let tier = world.cluster().await?;
+    if let Ok(kubelet) = tier.kubelet() {
+        return Ok(kubelet.renew_token(&pod).await?);
+    }
+    let former = token(world).await?;
+    tier.machines()?.restart_kubelet(tier.node()?.name()).await?;
+    brought(world, TOKEN, |now| now != former).await
+}
+
+/// Waits until a real kubelet has replaced a file of the agent's account.
+async fn brought(world: &mut LabWorld, file: &str, is_new: impl Fn(&str) -> bool) -> Step {
+    let (node, path) = (files(world).await?, mounted(world, file).await?);
+    let look = async || match is_new(&node.text(&path).await?) {
         true => Ok(()),
-        false => Err(Stop::wrong("the kubelet has brought no other authorities to the agent's pod")),
+        false => Err(Stop::wrong(format!("the kubelet has brought the agent's pod no other {file}"))),
     };
     node.until(BROUGHT, &[&path], look).await.map_err(Stop::harness)
 }
 
-/// Where a real kubelet has the authorities of the agent's pod.
-async fn mounted(world: &mut LabWorld) -> Result<PathBuf, Stop> {
+/// Where a real kubelet has a file of the account of the agent's pod.
+async fn mounted(world: &mut LabWorld, file: &str) -> Result<PathBuf, Stop> {
     let name = agent(world).await?;
     let pod = world.cluster().await?.pod(&name.namespace, &name.name).await?.unwrap_or_default();
     let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
@@ -54,8 +83,19 @@ async fn mounted(world: &mut LabWorld) -> Result<PathBuf, Stop> {
     let mut names = volumes.filter_map(|volume| volume["name"].as_str());
     let volume = names.find(|name| name.starts_with("kube-api-access-"));
     let volume = volume.ok_or_else(|| Stop::harness("the agent's pod has no volume of its account"))?;
-    let path = format!("/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~projected/{volume}/ca.crt");
-    Ok(PathBuf::from(path))
+    Ok(format!("/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~projected/{volume}/{file}").into())
+}
+
+/// The token that the agent finds.
+async fn token(world: &mut LabWorld) -> Result<String, Stop> {
+    let pod = agent(world).await?;
+    match world.cluster().await?.kubelet() {
+        Ok(kubelet) => Ok(kubelet.token(&pod).await?),
+        Err(_) => {
+            let path = mounted(world, TOKEN).await?;
+            files(world).await?.text(&path).await
+        }
+    }
 }
 
 /// As PEM.
@@ -83,15 +123,23 @@ async fn ahead(world: &mut LabWorld, seconds: u64) -> Step {
 }
 
 #[then(regex = r"^the kubeconfig trusts (both authorities|the second authority alone) within (\d+) ms$")]
-async fn kubeconfig(world: &mut LabWorld, whom: String, millis: u64) -> Step {
+async fn trusts(world: &mut LabWorld, whom: String, millis: u64) -> Step {
     let authorities = STANDARD.encode(trusted(world, &whom).await?);
+    kubeconfig(world, &authorities, millis).await
+}
+
+/// The plugin's kubeconfig has the current token.
+#[then(regex = r"^the kubeconfig holds the node agent's token within (\d+) ms$")]
+async fn holds(world: &mut LabWorld, millis: u64) -> Step {
+    let token = token(world).await?;
+    kubeconfig(world, &token, millis).await
+}
+
+async fn kubeconfig(world: &mut LabWorld, what: &str, millis: u64) -> Step {
     let node = files(world).await?;
     let path = node.paths.run_dir.join(KUBECONFIG);
     node.until(Duration::from_millis(millis), &[&path], async || {
-        match node.text(&path).await?.contains(&authorities) {
-            true => Ok(()),
-            false => Err(Stop::wrong("it trusts others")),
-        }
+        if node.text(&path).await?.contains(what) { Ok(()) } else { Err(Stop::wrong("it holds another one")) }
     })
     .await
 }
