@@ -183,8 +183,8 @@ impl Work {
             | Self::Lock { path }
             | Self::Ask { path, .. } => vec![path],
             Self::Rename { from, to } => vec![from, to],
-            Self::Run(Run { network, resolv_conf, .. }) => {
-                network.path_mut().into_iter().chain(resolv_conf).collect()
+            Self::Run(Run { network, root, resolv_conf, .. }) => {
+                network.path_mut().into_iter().chain(root).chain(resolv_conf).collect()
             }
             Self::Capture { network, .. }
             | Self::Send { network, .. }
@@ -261,6 +261,9 @@ pub struct Run {
     /// The program and its arguments. `workload` is the hand's own binary, whatever the node has; on the lab's own nodes a binary under test
     /// goes before one of the same name of the system.
     pub words: Vec<String>,
+    /// Root directory, for a program of the node's own; the hand's if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<PathBuf>,
     /// Environment beside `PATH`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
@@ -288,6 +291,7 @@ impl Run {
         Self {
             network,
             words: words.into_iter().map(Into::into).collect(),
+            root: None,
             environment: BTreeMap::new(),
             resolv_conf: None,
             stdin: String::new(),

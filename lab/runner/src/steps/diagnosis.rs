@@ -13,22 +13,29 @@ use crate::binaries::PLUGIN;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 
+/// A binary of the lab's own nodes is found by its name, and sees the machine's paths.
 #[when(regex = "^it is diagnosed( by its process| by its object| without a name|)$")]
 async fn diagnosed(world: &mut LabWorld, how: String) -> Step {
     let name = world.it.clone();
     world.run_pod(&name).await?;
     let namespace = world.it()?.namespace.clone();
     let workload = world.workload(&name).await?;
+    let pid = workload.process("app").await?.ok_or_else(|| Stop::harness("its app has no process"))?;
     let cluster = world.cluster().await?;
     let node = cluster.node()?;
-    let paths = node.paths()?;
-    let mut words = vec![PLUGIN.to_owned(), "diagnose".to_owned(), "-o".to_owned(), "json".to_owned()];
+    let directories = node.directories();
+    let (program, root, paths) = match node.paths() {
+        Ok(paths) => (PLUGIN.to_owned(), None, paths),
+        Err(_) => {
+            (directories.bin_dir.join(PLUGIN).display().to_string(), Some("/".into()), directories.clone())
+        }
+    };
+    let mut words = vec![program, "diagnose".to_owned(), "-o".to_owned(), "json".to_owned()];
     let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
-    if how == " by its process" {
-        let pid = workload.process("app").await?.ok_or_else(|| Stop::harness("its app has no process"))?;
-        option("--pid", pid.to_string());
-    } else {
-        option("--netns", workload.netns()?);
+    match workload.netns() {
+        _ if how == " by its process" => option("--pid", pid.to_string()),
+        Ok(netns) => option("--netns", netns),
+        Err(_) => option("--netns", format!("/proc/{pid}/ns/net")),
     }
     let object = format!("{name}.json");
     match how.as_str() {
@@ -36,7 +43,7 @@ async fn diagnosed(world: &mut LabWorld, how: String) -> Step {
         " by its object" => {
             let live =
                 cluster.pod(&namespace, &name).await?.ok_or_else(|| Stop::harness("it has no object"))?;
-            let own = node.directories().run_dir.join(&object);
+            let own = directories.run_dir.join(&object);
             node.hand().await?.write(&own, live.to_string().as_bytes(), Writing::WHOLE).await?;
             option("--pod-json", paths.run_dir.join(&object).display().to_string());
         }
@@ -45,7 +52,8 @@ async fn diagnosed(world: &mut LabWorld, how: String) -> Step {
             option("--conf", paths.conf_dir.join("10-lab.conflist").display().to_string());
         }
     }
-    world.answer = Some(node.hand().await?.run(Run::new(Network::Node, words, PROMPT)).await?);
+    let run = Run { root, ..Run::new(Network::Node, words, PROMPT) };
+    world.answer = Some(node.hand().await?.run(run).await?);
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use cluster::CniAnswer;
 use cluster::hand::Run;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{chdir, chroot};
 use rustix::fs::{Gid, Uid};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, configure_capability_in_ambient_set, remove_capability_from_bounding_set,
@@ -58,6 +59,7 @@ fn spawn(run: &Run) -> io::Result<Child> {
     command.args(arguments).envs(&run.environment).kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     run.resolv_conf.as_deref().map_or(Ok(()), resolve_by)?;
+    run.root.as_deref().map_or(Ok(()), enter)?;
     match &run.capabilities {
         Some(named) => take_on(run.owner, capabilities(named)?)?,
         None if run.owner != (0, 0) => take_on(run.owner, CapabilitySet::empty())?,
@@ -71,6 +73,13 @@ fn resolve_by(file: &Path) -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)?;
     Ok(mount(Some(file), "/etc/resolv.conf", None::<&str>, MsFlags::MS_BIND, None::<&str>)?)
+}
+
+/// Gives this thread, and what it starts, another root directory.
+fn enter(root: &Path) -> io::Result<()> {
+    unshare(CloneFlags::CLONE_FS)?;
+    chroot(root)?;
+    Ok(chdir("/")?)
 }
 
 /// Names, with or without `CAP_`.
