@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// `DefaultAPITokenMountPath`.
 const PLACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// ConfigMap of each namespace with the authorities' certificates.
-const ROOT_CA: &str = "kube-root-ca.crt";
+pub const ROOT_CA: &str = "kube-root-ca.crt";
 /// Seconds: an hour, and a few by which nobody takes it for a token that should last longer (`WarnOnlyBoundTokenExpirationSeconds`).
 const LIFE: u64 = 3607;
 
@@ -34,7 +34,7 @@ pub(crate) fn mount_token(spec: &mut Value, account: &Value, suffix: &str) {
     }
 }
 
-/// That ConfigMap, with these authorities (PEM).
+/// The ConfigMap of a namespace with these authorities (PEM).
 pub(crate) fn root_ca(namespace: &str, pem: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",

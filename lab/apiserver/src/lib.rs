@@ -20,6 +20,7 @@
 //! | `call`, `operate`, `list`, `watch`, `answer`, `server`, `shared` | one request, from HTTP to the store and back |
 //! | [`kubelets`], `containers`, `exec` | logs of containers, programs in them, and who has them |
 //! | `proxy`, `dial` | requests passed on to pods; connections of the server's own |
+//! | `pki`, [`kubeconfig`] | certificates, kubeconfigs with a token |
 //! | [`log`] | what was asked |
 //! | `lab` | short cuts past HTTP for the lab itself |
 
@@ -80,6 +81,7 @@ pub use k8s_openapi::jiff::Timestamp;
 use listen::{Answer, Handler, Tls};
 pub use listen::{ServeError, ServerHandle};
 
+pub use self::accounts::ROOT_CA;
 pub use self::causes::Causes;
 pub use self::error::ApiError;
 pub use self::lab::Changes;
@@ -161,7 +163,7 @@ impl ApiServer {
     /// An API server without any object.
     ///
     /// # Errors
-    /// Its authority has no key.
+    /// No key can be generated.
     pub fn new(options: ServerOptions) -> Result<Self, PkiError> {
         let authority = Arc::new(Authority::new()?);
         let names = Arc::from(options.names.clone());
@@ -212,8 +214,7 @@ impl ApiServer {
     /// # Errors
     /// [`ServeError`] if a name is malformed, or the listener cannot be used.
     pub fn serve_tls(&self, listener: std::net::TcpListener) -> Result<ServerHandle, ServeError> {
-        let of = Subject { user: "kube-apiserver", group: None };
-        let identity = self.authority.server(of, self.names()).map_err(std::io::Error::other)?;
+        let identity = self.authority.issue(self.names(), None).map_err(std::io::Error::other)?;
         let tls = Tls::default();
         tls.certify(&identity.certificate, &identity.key).map_err(std::io::Error::other)?;
         listen::serve(Socket(Arc::clone(&self.shared)), listener, &tls)

@@ -63,14 +63,6 @@ impl Authority {
         self.0.key().serialize_pem()
     }
 
-    /// A server, reached under these names and addresses.
-    ///
-    /// # Errors
-    /// A name is malformed.
-    pub fn server(&self, of: Subject<'_>, names: &[String]) -> Result<Identity, PkiError> {
-        self.sign(CertificateParams::new(names)?, of, ExtendedKeyUsagePurpose::ServerAuth)
-    }
-
     /// A client.
     ///
     /// # Errors
@@ -103,10 +95,12 @@ impl Issuer for Authority {
         self.0.pem()
     }
 
-    fn issue(&self, names: &[String], valid_from: SystemTime) -> Result<Identity, LabError> {
+    fn issue(&self, names: &[String], valid_from: Option<SystemTime>) -> Result<Identity, LabError> {
         let of = Subject { user: names.first().map_or("server", String::as_str), group: None };
         let mut params = CertificateParams::new(names).map_err(PkiError)?;
-        params.not_before = valid_from.into();
+        if let Some(from) = valid_from {
+            params.not_before = from.into();
+        }
         Ok(self.sign(params, of, ExtendedKeyUsagePurpose::ServerAuth)?)
     }
 

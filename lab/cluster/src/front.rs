@@ -275,8 +275,8 @@ pub trait Front: Send + Sync {
     /// Effect on the next `times` connections (`None`: all).
     fn connections(&self, effect: Connecting, times: Option<u32>);
 
-    /// Serves with another certificate, and closes the connections of before: nobody answers what they ask.
-    fn certify(&self, issuer: &dyn Issuer, valid_from: SystemTime) -> Result<(), LabError>;
+    /// Serves with another certificate, and closes the connections of before, but for upgraded ones: nobody answers what they ask.
+    fn certify(&self, issuer: &dyn Issuer, valid_from: Option<SystemTime>) -> Result<(), LabError>;
 
     /// Requests so far, in order of arrival.
     fn requests(&self) -> Vec<Asked>;

@@ -20,8 +20,8 @@ pub trait Issuer: fmt::Debug + Send + Sync {
     /// Its certificate, as PEM.
     fn ca(&self) -> String;
 
-    /// A server, reached under these names and addresses; nobody takes its certificate before `valid_from`.
-    fn issue(&self, names: &[String], valid_from: SystemTime) -> Result<Identity, LabError>;
+    /// A server, reached under these names and addresses; nobody takes its certificate before `valid_from`, if that is given.
+    fn issue(&self, names: &[String], valid_from: Option<SystemTime>) -> Result<Identity, LabError>;
 
     /// Another authority of the same name: what takes its place when it is replaced.
     fn successor(&self) -> Result<Arc<dyn Issuer>, LabError>;

@@ -302,6 +302,21 @@ pub trait Node: Send + Sync {
         Err(LabError::Unsupported { tier: "this tier", what: "see the runtime call its plugins".to_owned() })
     }
 
+    /// The ADD of a plugin that the runtime has called last for a pod of that name.
+    async fn last_add(&self, plugin: &str, pod: &str) -> Result<CniCall, LabError> {
+        let name = format!("K8S_POD_NAME={pod};");
+        let calls = self.cni_calls()?.into_iter().map(|(call, _)| call);
+        let is =
+            |call: &CniCall, key: &str, wanted: &str| call.env.get(key).is_some_and(|it| it.contains(wanted));
+        let mut of_it = calls.filter(|call| {
+            call.plugin == plugin && is(call, "CNI_COMMAND", "ADD") && is(call, "CNI_ARGS", &name)
+        });
+        of_it.next_back().ok_or_else(|| LabError::Harness {
+            what: format!("find the ADD of {plugin} for {pod}"),
+            why: "the runtime has called none".to_owned(),
+        })
+    }
+
     /// Types of the plugins that the runtime would call for a pod, in order; none if it has no network. What containerd tells as
     /// `cniconfig` of its status.
     fn loaded(&self) -> Result<Vec<String>, LabError> {

@@ -235,7 +235,7 @@ impl Front for Proxy {
         self.rules.connections(effect, times);
     }
 
-    fn certify(&self, issuer: &dyn Issuer, valid_from: SystemTime) -> Result<(), LabError> {
+    fn certify(&self, issuer: &dyn Issuer, valid_from: Option<SystemTime>) -> Result<(), LabError> {
         let identity = issuer.issue(&self.names, valid_from)?;
         self.tls.certify(&identity.certificate, &identity.key).map_err(|error| LabError::Harness {
             what: "serve with another certificate".to_owned(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use apiserver::Account;
+use apiserver::{Account, ROOT_CA};
 use cluster::PodName;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
@@ -25,9 +25,6 @@ const CURRENT: &str = "..data";
 
 const TOKEN: &str = "token";
 const AUTHORITIES: &str = "ca.crt";
-
-/// ConfigMap with the cluster's authorities, one in each namespace.
-const ROOT_CA: &str = "kube-root-ca.crt";
 
 /// Credentials of one pod.
 #[derive(Debug)]

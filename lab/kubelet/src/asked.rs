@@ -58,7 +58,11 @@ impl Machines for NetnsCluster {
     }
 
     async fn trust(&self, authorities: &str) -> Result<(), LabError> {
-        self.api()?.publish_authorities(authorities).map_err(|error| Error::Missing(error.to_string()))?;
+        let published = self.api()?.publish_authorities(authorities);
+        published.map_err(|error| LabError::Harness {
+            what: "publish authorities".to_owned(),
+            why: error.to_string(),
+        })?;
         for slot in self.nodes.iter().flat_map(|node| node.slots()) {
             let kept = slot.parts.lock().await.credentials.as_ref().map(|kept| Arc::clone(&kept.credentials));
             if let Some(credentials) = kept {

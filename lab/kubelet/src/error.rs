@@ -72,6 +72,9 @@ pub enum Error {
     /// Not in this cluster.
     #[error("there is no {0}")]
     Missing(String),
+    /// Another part of the lab.
+    #[error(transparent)]
+    Lab(#[from] LabError),
 }
 
 impl Error {
@@ -94,6 +97,7 @@ impl From<Error> for LabError {
     fn from(error: Error) -> Self {
         match error {
             Error::Deadline { what, deadline } => Self::Deadline { what, deadline },
+            Error::Lab(error) => error,
             Error::Foreign(what) => Self::Unsupported { tier: crate::TIER, what: what.to_owned() },
             other => Self::Harness { what: "run the node".to_owned(), why: other.to_string() },
         }

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use apiserver::{Account, ApiServer};
 use cluster::{Front as _, Installed, KUBECONFIG, LabError, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
@@ -223,8 +223,7 @@ impl Drop for NetnsCluster {
 /// The front before the API server, with a certificate of the cluster's authority.
 fn front(access: &ApiAccess, options: &ClusterOptions) -> Result<Proxy, Error> {
     let front = Proxy::new(access.upstream.clone(), access.names.clone()).perturbed(options.chaos.clone());
-    let certified = front.certify(&*access.issuer, SystemTime::UNIX_EPOCH);
-    certified.map_err(|error| Error::Missing(error.to_string()))?;
+    front.certify(&*access.issuer, None)?;
     Ok(front)
 }
 

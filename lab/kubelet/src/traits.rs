@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The vocabulary of features, spoken by this tier.
 
+use std::fmt;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver::ROOT_CA;
 use async_trait::async_trait;
 use cluster::hand::Hand;
 use cluster::{
@@ -12,9 +14,10 @@ use cluster::{
     Machines, News, Node, NodePaths, PodName, PodStart, RuntimeCall, Server, Workload,
 };
 use futures::TryStreamExt as _;
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, ServiceAccount};
 use kube::Api;
 use kube::api::{DeleteParams, WatchEvent, WatchParams};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -33,7 +36,7 @@ impl Cluster for NetnsCluster {
     async fn apply(&self, object: Value) -> Result<Value, LabError> {
         let applied = apply(self.client(), object).await?;
         if applied["kind"] == "Namespace" && self.plane.is_none() {
-            self.until_default_account(applied["metadata"]["name"].as_str().unwrap_or_default()).await?;
+            self.until_furnished(applied["metadata"]["name"].as_str().unwrap_or_default()).await?;
         }
         Ok(applied)
     }
@@ -216,24 +219,31 @@ fn null((): ()) -> Value {
 }
 
 impl NetnsCluster {
-    /// Waits for the account `default` of a new namespace, which a controller makes.
-    async fn until_default_account(&self, namespace: &str) -> Result<(), Error> {
+    /// Waits for what controllers make in a new namespace: the account `default`, and the authorities that pods trust.
+    async fn until_furnished(&self, namespace: &str) -> Result<(), Error> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client().clone(), namespace);
-        let wanted = WatchParams::default().fields("metadata.name=default");
-        let made = async {
-            let events = accounts.watch(&wanted, "0").await?;
-            let mut events = std::pin::pin!(events);
-            while let Some(event) = events.try_next().await? {
-                if matches!(event, WatchEvent::Added(_)) {
-                    break;
-                }
-            }
-            Ok(())
-        };
+        let maps: Api<ConfigMap> = Api::namespaced(self.client().clone(), namespace);
+        let made = async { tokio::try_join!(until_made(&accounts, "default"), until_made(&maps, ROOT_CA)) };
         let deadline = self.options.deadlines.pod;
-        let what = || format!("the account of namespace {namespace}");
-        tokio::time::timeout(deadline, made).await.map_err(|_| Error::Deadline { what: what(), deadline })?
+        let what = || format!("the account and the authorities of namespace {namespace}");
+        let made = tokio::time::timeout(deadline, made).await;
+        made.map_err(|_| Error::Deadline { what: what(), deadline })?.map(|_| ())
     }
+}
+
+/// Waits for an object.
+async fn until_made<K>(objects: &Api<K>, name: &str) -> Result<(), Error>
+where
+    K: Clone + fmt::Debug + DeserializeOwned,
+{
+    let events = objects.watch(&WatchParams::default().fields(&format!("metadata.name={name}")), "0").await?;
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.try_next().await? {
+        if matches!(event, WatchEvent::Added(_)) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 impl NetnsNode {

@@ -24,8 +24,8 @@ pub enum TlsError {
 pub struct Tls(watch::Sender<Option<Arc<ServerConfig>>>);
 
 impl Tls {
-    /// Serves with this certificate and its key (PEM) from now on. Connections of before are closed at once, as those of a server that is killed
-    /// and started again.
+    /// Serves with this certificate and its key (PEM) from now on. Connections of before are closed at once, as those of a server that is
+    /// killed and started again; upgraded ones are none of the server's any more.
     ///
     /// # Errors
     /// They cannot be used.

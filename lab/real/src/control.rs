@@ -320,8 +320,7 @@ fn signer() -> Result<(String, String), Error> {
 fn write_all(authority: &Authority, files: Files<'_>) -> Result<(), Error> {
     files.write("ca.crt", &authority.ca())?;
     files.write(ROOTS, &authority.ca())?;
-    let of = Subject { user: "kube-apiserver", group: None };
-    files.identity("apiserver", &authority.server(of, &names())?)?;
+    files.identity("apiserver", &authority.issue(&names(), None)?)?;
     files.identity("kubelet-client", &authority.client(ASKS_KUBELETS)?)?;
     let (private, public) = signer()?;
     files.write("accounts.key", &private)?;

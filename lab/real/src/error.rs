@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use apiserver::PkiError;
+use cluster::LabError;
 
 /// Failure of a build, or of a cluster's start.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,8 @@ pub enum Error {
     Build { binary: String, why: String },
     #[error(transparent)]
     Certificate(#[from] PkiError),
+    #[error(transparent)]
+    Lab(#[from] LabError),
     #[error("failed to set up the network: {0}")]
     Network(#[from] rtnetlink::Error),
     /// A program of the cluster ended, or was not ready in time.

@@ -3,7 +3,6 @@
 //! lab itself ask the API server, so that a fault meets the system under test alone.
 
 use std::net::{IpAddr, TcpListener};
-use std::time::SystemTime;
 
 use ::front::Proxy;
 use cluster::Front as _;
@@ -33,8 +32,7 @@ impl std::fmt::Debug for Standing {
 /// Its port is taken, or no certificate can be made.
 pub(crate) async fn stand(control: &Control) -> Result<Standing, Error> {
     let proxy = Proxy::new(control.upstream().await?, control::names());
-    let certified = proxy.certify(&*control.authority, SystemTime::UNIX_EPOCH);
-    certified.map_err(|error| Error::Other("certify the front", error.to_string()))?;
+    proxy.certify(&*control.authority, None)?;
     let listener = TcpListener::bind((IpAddr::from(ADDRESS), PORT));
     let listener = listener.map_err(|source| Error::System("listen before the API server", source))?;
     let served = proxy.serve(listener);

@@ -8,6 +8,7 @@
 //! | [`cluster`] | a cluster: control plane, network, nodes |
 //! | [`options`] | settings of a cluster |
 //! | [`control`] | etcd, API server, controllers, scheduler |
+//! | `kubeconfig` | kubeconfigs with a certificate |
 //! | [`front`] | who stands before the API server |
 //! | [`node`] | runtime and kubelet in a [`place`] |
 //! | [`runtime`] | containerd, CRI-O |

@@ -277,7 +277,7 @@ fn configure(
     let user = format!("system:node:{name}");
     let of = Subject { user: &user, group: Some("system:nodes") };
     let names: Vec<_> = [name].into_iter().chain(number.addresses().iter().map(IpAddr::to_string)).collect();
-    let serving = authority.server(of, &names)?;
+    let serving = authority.issue(&names, None)?;
     let kubeconfig = control.kubeconfig_of(of, &control::server())?;
     place.write(&format!("{FILES}/ca.crt"), authority.ca())?;
     place.write(&format!("{FILES}/kubelet.crt"), serving.certificate)?;

@@ -55,6 +55,8 @@ pub struct RemoteCluster {
     disk: Mutex<Option<(String, PathBuf)>>,
     /// A node whose memory is short: to be changed back.
     short: Mutex<Option<String>>,
+    /// Pods were told to trust others than the cluster's authority.
+    trusts_others: Mutex<bool>,
     /// The nodes, where a scenario may change them.
     before: Vec<Before>,
 }
@@ -109,6 +111,8 @@ impl RemoteCluster {
         }
         if let Some(owned) = &session.owned {
             owned.front.renew();
+            // Another scenario may have given it another one.
+            owned.front.certify(&*owned.issuer, None)?;
         }
         Ok(Self {
             view,
@@ -118,6 +122,7 @@ impl RemoteCluster {
             used: Mutex::default(),
             disk: Mutex::default(),
             short: Mutex::default(),
+            trusts_others: Mutex::default(),
             before,
         })
     }
@@ -272,7 +277,11 @@ impl RemoteCluster {
         }
         let nodes = self.nodes.iter().zip(&self.before);
         let restored = join_all(nodes.map(|(node, before)| before.restore(node))).await;
-        restored.into_iter().collect()
+        restored.into_iter().collect::<Result<(), LabError>>()?;
+        if *self.trusts_others.lock().await {
+            self.owned_machines()?.trust(&self.issuer()?.ca()).await?;
+        }
+        Ok(())
     }
 
     /// Deletes namespaces: from then on nobody makes a pod there.
@@ -331,6 +340,7 @@ impl Machines for RemoteCluster {
     }
 
     async fn trust(&self, authorities: &str) -> Result<(), LabError> {
+        *self.trusts_others.lock().await = true;
         self.owned_machines()?.trust(authorities).await
     }
 

@@ -9,6 +9,7 @@
 //! | `cluster` | one scenario's view: its namespaces and objects |
 //! | `view` | its names and objects, as they are in the cluster |
 //! | `node` | a node, and how pods start there |
+//! | `cached` | a runtime's call of a plugin, by its cache: pure |
 //! | `cordon` | nodes that a scenario is not about |
 //! | `before` | what a scenario may change of a node |
 //! | `objects` | objects of any kind, applied and removed |
@@ -21,6 +22,7 @@
 //! | `workload` | a running pod, through the hand |
 
 mod before;
+mod cached;
 mod cluster;
 mod cordon;
 pub mod error;

@@ -5,18 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::hand::{Hand, Writing};
-use cluster::{CniAnswer, CniCall, LabError, Node, PodStart};
+use cluster::hand::{Hand, Network, Run, Writing};
+use cluster::{CniAnswer, CniCall, LabError, Node, NodePaths, PodStart};
 use futures::TryStreamExt as _;
 use hand::Client;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 
+use crate::cached;
 use crate::error::Error;
 use crate::start::{Progress, progress, sandbox_failure};
 use crate::view::View;
 use crate::watch::{first_line, objects};
+
+/// Deadline of a plugin's call.
+const CALL: Duration = Duration::from_secs(60);
 
 /// Annotation of the lab's base plugin: addresses that a pod wants.
 const FAMILIES: &str = "lab.millrace.dev/families";
@@ -123,7 +127,31 @@ impl Node for RemoteNode {
     }
 
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError> {
-        Err(Error::Unsupported(format!("call {} outside of a pod's life", call.plugin)).into())
+        if !self.view.session.is_whole() {
+            return Err(Error::Unsupported(format!("call {} outside of a pod's life", call.plugin)).into());
+        }
+        let program = self.directories().bin_dir.join(&call.plugin).display().to_string();
+        let stdin = String::from_utf8_lossy(&call.stdin).into_owned();
+        let run = Run {
+            root: Some("/".into()),
+            environment: call.env,
+            stdin,
+            ..Run::new(Network::Node, [program], CALL)
+        };
+        Ok(self.hand().await?.run(run).await?)
+    }
+
+    async fn last_add(&self, plugin: &str, pod: &str) -> Result<CniCall, LabError> {
+        let NodePaths { cache_dir, bin_dir, .. } = self.directories();
+        let (hand, results) = (self.hand().await?, cache_dir.join("results"));
+        for entry in hand.list(&results).await? {
+            // Another pod's may go meanwhile.
+            let entry = hand.read(&results.join(entry.name)).await.unwrap_or_default();
+            if let Some(call) = cached::add(&entry, pod, plugin, &bin_dir) {
+                return Ok(call);
+            }
+        }
+        Err(Error::Unsupported(format!("tell how {plugin} was called for {pod}")).into())
     }
 }
 

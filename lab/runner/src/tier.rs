@@ -162,7 +162,8 @@ impl NodePlan {
     /// The first requirement that only a node that does not exist yet can meet.
     fn differs(&self, session: &Session) -> Option<&'static str> {
         // The node agent that brings the plugin gives it a configuration of its own (`agent::bring_plugin`).
-        let configured = !self.plugin_conf.is_empty() && !session.is_whole();
+        let brought = self.installed == Installed::ByLab && session.is_whole();
+        let configured = !self.plugin_conf.is_empty() && !brought;
         let wanted = [
             (self.agent != AgentStandIn::Absent, "a stand-in for its agent"),
             (!self.plugin_env.is_empty(), "an environment of plugins"),

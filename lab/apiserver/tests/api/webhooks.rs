@@ -3,7 +3,6 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -31,8 +30,7 @@ type Answering = dyn Fn(&Value) -> Value + Send + Sync;
 /// A webhook that answers with a response for each request, and remembers the requests.
 async fn listen(world: &World, answering: Arc<Answering>) -> (SocketAddr, Arc<Mutex<Vec<Value>>>) {
     let names = ["127.0.0.1".into(), "hook.shop.svc".into()];
-    let Identity { certificate, key } =
-        world.server.authority().issue(&names, SystemTime::UNIX_EPOCH).unwrap();
+    let Identity { certificate, key } = world.server.authority().issue(&names, None).unwrap();
     let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).map(Result::unwrap).collect();
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());

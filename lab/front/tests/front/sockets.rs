@@ -29,7 +29,7 @@ impl Wire {
 
     fn new(world: World) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        world.front.certify(&**world.server.authority(), SystemTime::UNIX_EPOCH).unwrap();
+        world.front.certify(&**world.server.authority(), None).unwrap();
         let handle = world.front.serve(listener).unwrap();
         let agent = trusting(&world.server.ca_pem());
         Self { world, handle, agent }
@@ -67,14 +67,14 @@ async fn another_certificate_ends_the_connections_of_before() {
     for mut wire in Wire::both().await {
         assert_eq!(wire.get(CART).await.unwrap().0, 200);
         let successor = wire.world.server.authority().successor().unwrap();
-        wire.world.front.certify(&*successor, SystemTime::UNIX_EPOCH).unwrap();
+        wire.world.front.certify(&*successor, None).unwrap();
         assert!(wire.get(CART).await.is_err(), "its connection is closed");
         let refused = wire.get(CART).await.unwrap_err().to_string();
         assert!(refused.contains("certificate"), "{refused}");
         wire.agent = trusting(&successor.ca());
         assert_eq!(wire.get(CART).await.unwrap().0, 200);
         let later = SystemTime::now() + Duration::from_secs(60);
-        wire.world.front.certify(&*successor, later).unwrap();
+        wire.world.front.certify(&*successor, Some(later)).unwrap();
         assert!(wire.get(CART).await.is_err(), "its connection is closed");
         let refused = wire.get(CART).await.unwrap_err().to_string();
         assert!(refused.contains("not valid yet"), "{refused}");

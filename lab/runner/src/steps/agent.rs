@@ -30,6 +30,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Map, Value, json};
 
 use crate::binaries::PLUGIN;
+use crate::product::Deployment;
 use crate::steps::files::{files, process};
 use crate::steps::readiness::{self, is_ready};
 use crate::steps::wait::eventually;
@@ -103,6 +104,11 @@ async fn deployed(world: &mut LabWorld) -> Step {
 /// configuration is the template of its entry.
 pub async fn bring_plugin(world: &mut LabWorld) -> Step {
     if !world.node.plugin_conf.is_empty() {
+        let lab = world.lab()?;
+        let product = &lab.plan.sut.product;
+        if matches!(product.deployed, Deployment::Objects(_)) {
+            return Err(Stop::Unsupported(format!("{}: no template of its entry", product.name)));
+        }
         let named = [("type".to_owned(), json!(PLUGIN))];
         let template: Map<_, _> = named.into_iter().chain(world.node.plugin_conf.clone()).collect();
         world.agent.values["env"]["CNI_NETWORK_CONFIG"] = Value::Object(template).to_string().into();

@@ -10,7 +10,7 @@ use cucumber::{given, then, when};
 use serde_json::Value;
 
 use super::files::files;
-use super::rules::{legacy, network, recorded_add};
+use super::rules::{legacy, network};
 use crate::binaries::PLUGIN;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
@@ -138,7 +138,7 @@ async fn repeat_with(world: &mut LabWorld, key: String, value: String) -> Step {
     world.run_pod(&name).await?;
     world.before = Some(network(world).await?);
     let tier = world.cluster().await?;
-    let mut call = recorded_add(&tier)?;
+    let mut call = tier.node()?.last_add(PLUGIN, &name).await?;
     let mut conf: Value = serde_json::from_slice(&call.stdin).map_err(Stop::harness)?;
     conf[key] = serde_json::from_str(&value).map_err(Stop::harness)?;
     call.stdin = conf.to_string().into_bytes();

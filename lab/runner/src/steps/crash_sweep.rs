@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::backend::BACK_END;
 use super::damage::wanted;
-use super::rules::{legacy, recorded_add, rule_text};
+use super::rules::{legacy, rule_text};
+use crate::binaries::PLUGIN;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 
@@ -23,7 +24,7 @@ async fn killed(world: &mut LabWorld, name: String) -> Step {
     let pod = world.it.clone();
     world.run_pod(&pod).await?;
     let tier = world.cluster().await?;
-    let first = recorded_add(&tier)?;
+    let first = tier.node()?.last_add(PLUGIN, &pod).await?;
     let mut call = first.clone();
     let mut conf: Value = serde_json::from_slice(&call.stdin).map_err(Stop::harness)?;
     conf[BACK_END] = name.as_str().into();

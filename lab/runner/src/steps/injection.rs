@@ -2,7 +2,7 @@
 //! Injection as a user meets it: a label of a namespace, a plain pod, and what istiod's webhook makes of it.
 
 use std::net::IpAddr;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use cluster::{PodStart, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
@@ -66,7 +66,7 @@ async fn run(world: &mut LabWorld, arguments: &[&str]) -> Step {
     if tier.pod(SYSTEM_NAMESPACE, istiod::NAME).await?.is_some() {
         tier.delete_pod(SYSTEM_NAMESPACE, istiod::NAME).await?;
     }
-    let identity = tier.issuer()?.issue(&istiod::names(), SystemTime::UNIX_EPOCH)?;
+    let identity = tier.issuer()?.issue(&istiod::names(), None)?;
     let object = istiod::pod(&identity, arguments);
     tier.create_pod(object).await?;
     match tier.node()?.pod_started(SYSTEM_NAMESPACE, istiod::NAME, SOON).await? {

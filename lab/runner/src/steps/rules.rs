@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use cluster::network::Share;
-use cluster::{CniCall, Disturbance, LiveNetwork, LiveRule};
+use cluster::{Disturbance, LiveNetwork, LiveRule};
 use cucumber::{given, then, when};
 
 use super::damage::wanted;
+use crate::binaries::PLUGIN;
 use crate::steps::wait::throughout;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-use crate::tier::Tier;
 
 /// A rule of somebody else, with everything by which one could notice that it was touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,26 +102,13 @@ async fn unchanged(world: &mut LabWorld) -> Step {
     expect_eq("the list of others' rules", &now, &world.foreign.clone())
 }
 
-/// The runtime's ADD call of the plugin for a pod.
-pub(super) fn recorded_add(tier: &Tier) -> Result<CniCall, Stop> {
-    let calls = tier.node()?.cni_calls()?;
-    calls
-        .into_iter()
-        .map(|(call, _)| call)
-        .rfind(|call| {
-            call.plugin == crate::binaries::PLUGIN
-                && call.env.get("CNI_COMMAND").is_some_and(|it| it == "ADD")
-        })
-        .ok_or_else(|| Stop::harness("the runtime has not called ADD"))
-}
-
 #[when("the plugin's ADD is repeated")]
 async fn repeat(world: &mut LabWorld) -> Step {
     let name = world.it.clone();
     world.run_pod(&name).await?;
     world.before = Some(network(world).await?);
     let tier = world.cluster().await?;
-    let call = recorded_add(&tier)?;
+    let call = tier.node()?.last_add(PLUGIN, &name).await?;
     world.answer = Some(tier.node()?.call_plugin(call).await?);
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use apiserver::ServerHandle;
@@ -104,8 +104,7 @@ fn recorded(cluster: &NetnsCluster) -> anyhow::Result<String> {
 fn inject(cluster: &NetnsCluster) -> anyhow::Result<()> {
     let api = cluster.api()?;
     let authority = api.authority();
-    let identity =
-        authority.issue(&istiod::names(), SystemTime::UNIX_EPOCH).context("no certificate for istiod")?;
+    let identity = authority.issue(&istiod::names(), None).context("no certificate for istiod")?;
     let mut objects = istiod::reached(&api.ca_pem(), FailurePolicy::Fail);
     objects.push(istiod::deployment(&identity));
     for object in objects {

@@ -286,7 +286,7 @@ impl Machines for RealMachines {
     }
 
     async fn trust(&self, authorities: &str) -> Result<(), LabError> {
-        restarted(self.0.trust(authorities).await)
+        self.0.trust(authorities).await.map_err(failed_to("publish authorities"))
     }
 
     async fn lay_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {

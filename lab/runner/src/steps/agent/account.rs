@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cluster::{Issuer, KUBECONFIG};
 use cucumber::{then, when};
+use serde_json::Value;
 
 use super::agent;
 use crate::steps::files::files;
@@ -22,7 +23,7 @@ const AUTHORITIES: &str = "ca.crt";
 /// Until a real kubelet has brought what is new to a running pod: it looks about once a minute.
 const BROUGHT: Duration = Duration::from_secs(60);
 
-/// Made when it is asked for first.
+/// The second authority, made when a step speaks of it first.
 async fn successor(world: &mut LabWorld) -> Result<Arc<dyn Issuer>, Stop> {
     if let Some(made) = &world.agent.successor {
         return Ok(Arc::clone(made));
@@ -59,8 +60,9 @@ async fn renewed(world: &mut LabWorld) -> Step {
     if let Ok(kubelet) = tier.kubelet() {
         return Ok(kubelet.renew_token(&pod).await?);
     }
+    let machines = tier.machines()?;
     let former = token(world).await?;
-    tier.machines()?.restart_kubelet(tier.node()?.name()).await?;
+    machines.restart_kubelet(tier.node()?.name()).await?;
     brought(world, TOKEN, |now| now != former).await
 }
 
@@ -71,7 +73,15 @@ async fn brought(world: &mut LabWorld, file: &str, is_new: impl Fn(&str) -> bool
         true => Ok(()),
         false => Err(Stop::wrong(format!("the kubelet has brought the agent's pod no other {file}"))),
     };
-    node.until(BROUGHT, &[&path], look).await.map_err(Stop::harness)
+    node.until(BROUGHT, &[&path], look).await.map_err(of_kubelet)
+}
+
+/// What a kubelet does not do is no fault of the system under test.
+fn of_kubelet(stop: Stop) -> Stop {
+    match stop {
+        Stop::Wrong(why) => Stop::Harness(why),
+        other => other,
+    }
 }
 
 /// Where a real kubelet has a file of the account of the agent's pod.
@@ -93,12 +103,12 @@ async fn token(world: &mut LabWorld) -> Result<String, Stop> {
         Ok(kubelet) => Ok(kubelet.token(&pod).await?),
         Err(_) => {
             let path = mounted(world, TOKEN).await?;
-            files(world).await?.text(&path).await
+            files(world).await?.text(&path).await.map_err(of_kubelet)
         }
     }
 }
 
-/// As PEM.
+/// Authorities by their name in steps, as PEM.
 async fn trusted(world: &mut LabWorld, whom: &str) -> Result<String, Stop> {
     let second = successor(world).await?.ca();
     match whom {
@@ -111,7 +121,7 @@ async fn trusted(world: &mut LabWorld, whom: &str) -> Result<String, Stop> {
 #[when("the API server's certificate is one of the second authority")]
 async fn certified(world: &mut LabWorld) -> Step {
     let successor = successor(world).await?;
-    Ok(world.cluster().await?.front()?.certify(&*successor, SystemTime::UNIX_EPOCH)?)
+    Ok(world.cluster().await?.front()?.certify(&*successor, None)?)
 }
 
 /// A certificate of a machine whose clock is that much ahead, made just now.
@@ -119,27 +129,34 @@ async fn certified(world: &mut LabWorld) -> Step {
 async fn ahead(world: &mut LabWorld, seconds: u64) -> Step {
     let tier = world.cluster().await?;
     let made = SystemTime::now() + Duration::from_secs(seconds);
-    Ok(tier.front()?.certify(tier.issuer()?, made)?)
+    Ok(tier.front()?.certify(tier.issuer()?, Some(made))?)
 }
 
+/// The plugin's kubeconfig has them and no others.
 #[then(regex = r"^the kubeconfig trusts (both authorities|the second authority alone) within (\d+) ms$")]
 async fn trusts(world: &mut LabWorld, whom: String, millis: u64) -> Step {
     let authorities = STANDARD.encode(trusted(world, &whom).await?);
-    kubeconfig(world, &authorities, millis).await
+    kubeconfig(world, "/clusters/0/cluster/certificate-authority-data", &authorities, millis).await
 }
 
 /// The plugin's kubeconfig has the current token.
 #[then(regex = r"^the kubeconfig holds the node agent's token within (\d+) ms$")]
 async fn holds(world: &mut LabWorld, millis: u64) -> Step {
     let token = token(world).await?;
-    kubeconfig(world, &token, millis).await
+    kubeconfig(world, "/users/0/user/token", &token, millis).await
 }
 
-async fn kubeconfig(world: &mut LabWorld, what: &str, millis: u64) -> Step {
+/// Waits for a value of the plugin's kubeconfig, at this pointer.
+async fn kubeconfig(world: &mut LabWorld, place: &str, wanted: &str, millis: u64) -> Step {
     let node = files(world).await?;
     let path = node.paths.run_dir.join(KUBECONFIG);
     node.until(Duration::from_millis(millis), &[&path], async || {
-        if node.text(&path).await?.contains(what) { Ok(()) } else { Err(Stop::wrong("it holds another one")) }
+        let text = node.text(&path).await?;
+        let all: Value = serde_saphyr::from_str(&text).map_err(|error| Stop::wrong(error.to_string()))?;
+        match all.pointer(place).and_then(Value::as_str) {
+            Some(found) if found == wanted => Ok(()),
+            found => Err(Stop::wrong(format!("{place} of the kubeconfig is {found:?}"))),
+        }
     })
     .await
 }
