@@ -101,7 +101,16 @@ fn tls(endpoint: &Endpoint) -> Result<TlsConfig, HttpError> {
     builder = match &endpoint.trust {
         Trust::Anyone => builder.disable_verification(true),
         Trust::Authorities(pem) => {
-            let roots = certificates(pem, "certificate-authority")?;
+            // One that cannot be used does not take the others with it.
+            let parsed = ureq::tls::parse_pem(pem).filter_map(Result::ok);
+            let roots = parsed.filter_map(|item| match item {
+                PemItem::Certificate(certificate) => Some(certificate),
+                _ => None,
+            });
+            let roots: Vec<_> = roots.collect();
+            if roots.is_empty() {
+                return Err(HttpError::Setup("certificate-authority"));
+            }
             builder.root_certs(RootCerts::Specific(Arc::new(roots)))
         }
     };

@@ -250,8 +250,11 @@ fn authority() -> Authority {
 #[test]
 fn a_server_is_trusted_by_its_authority_only() {
     let (ours, other) = (authority(), authority());
+    let broken = b"-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n".to_vec();
     let cases = [
         (Trust::Authorities(ours.pem.clone()), true),
+        (Trust::Authorities([broken.clone(), ours.pem.clone()].concat()), true),
+        (Trust::Authorities([ours.pem.clone(), broken].concat()), true),
         (Trust::Anyone, true),
         (Trust::Authorities(other.pem), false),
     ];

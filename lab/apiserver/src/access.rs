@@ -2,7 +2,7 @@
 //! Authentication and authorization: bearer tokens, and the roles of service accounts. Pure, like the store.
 //!
 //! A service account's token dies when its time is over, when it is revoked, or when its account or the pod that it is
-//! bound to is gone (or replaced by one of the same name). One for other audiences is no token here. The shortest lifetime is one second, not
+//! bound to is gone (or replaced by one of the same name), or was to be gone a minute ago. One for other audiences is no token here. The shortest lifetime is one second, not
 //! ten minutes as in a real cluster, so that expiry can be tested.
 //!
 //! **A token that was accepted stays accepted for ten seconds**, whatever becomes of its account: a kube-apiserver caches successes for
@@ -26,6 +26,9 @@ use crate::kinds::Kind;
 use crate::rbac::{Account, Attributes, allowed};
 use crate::roles;
 use crate::store::{Key, Store};
+
+/// What a token is bound to may be over for so long (`invalidIfDeletedBefore` of `pkg/serviceaccount/claims.go`).
+const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
 /// Sender of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,8 +153,12 @@ impl Access {
 
     fn look_up(&self, token: &str, store: &Store, now: Timestamp) -> Result<Identity, ApiError> {
         let token = self.tokens.get(token).ok_or(ApiError::Unauthorized)?;
+        let is_over = |object: &Value| {
+            let deleted = object["metadata"]["deletionTimestamp"].as_str().and_then(|text| text.parse().ok());
+            deleted.is_some_and(|at: Timestamp| at.checked_add(LEEWAY).is_ok_and(|end| end < now))
+        };
         let lives = |(key, uid): &(Key, String)| {
-            store.get(key).is_ok_and(|object| object["metadata"]["uid"] == uid.as_str())
+            store.get(key).is_ok_and(|object| object["metadata"]["uid"] == uid.as_str() && !is_over(&object))
         };
         if now >= token.expires || !token.is_ours || !token.bound.iter().all(lives) {
             return Err(ApiError::Unauthorized);

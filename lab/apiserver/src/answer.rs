@@ -6,12 +6,14 @@ use std::convert::Infallible;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt as _};
 use http::header::{
-    CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_PROTOCOL,
+    CONNECTION, CONTENT_TYPE, DATE, HeaderValue, RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_PROTOCOL,
     UPGRADE, WARNING,
 };
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Full, StreamBody};
 use hyper::body::Frame;
+use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::fmt::rfc2822::DateTimePrinter;
 use listen::Body;
 use serde_json::Value;
 
@@ -51,6 +53,14 @@ pub(crate) fn answer(reply: Result<Reply, ApiError>) -> Response<Body> {
         Ok(Reply::Passed(response)) => response,
         Ok(Reply::Switch(handshake)) => switched(&handshake),
         Err(error) => failure(&error),
+    }
+}
+
+/// By the server's own clock, which may be another than the machine's.
+pub(crate) fn date(response: &mut Response<Body>, now: Timestamp) {
+    let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&now);
+    if let Some(date) = date.ok().and_then(|date| HeaderValue::try_from(date).ok()) {
+        response.headers_mut().entry(DATE).or_insert(date);
     }
 }
 

@@ -54,6 +54,7 @@ impl Shared {
         let told = Arc::clone(&warnings);
         let arrived = Arrived { order, who, route, query, upgrade, warnings };
         let mut response = answer::answer(self.reply(arrived, &parts, body).await);
+        answer::date(&mut response, self.now());
         answer::warn(&mut response, &told.lock().unwrap_or_else(PoisonError::into_inner));
         self.log().answered(order, response.status().as_u16());
         self.moved();

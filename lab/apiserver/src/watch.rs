@@ -119,7 +119,8 @@ impl Watch {
             moved = self.changed.changed() => moved.ok().map(|()| None),
             () = tokio::time::sleep_until(wake) => {
                 self.ended = Instant::now() >= self.ends;
-                let marked = self.bookmark.is_some();
+                // Not even a bookmark comes of a version of the future (kubernetes#107457).
+                let marked = self.bookmark.is_some() && self.cursor <= self.shared.lock().store.revision();
                 self.bookmark = self.bookmark.map(|_| Instant::now() + self.shared.bookmark_every());
                 Some(marked.then(|| self.bookmark_line(Value::Null)))
             }

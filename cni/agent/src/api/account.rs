@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use http::HeaderValue;
+use http::header::DATE;
+use http::{HeaderMap, HeaderValue};
+use k8s_openapi::jiff::fmt::rfc2822;
 
 use super::error::Token;
 use super::token;
@@ -98,9 +100,10 @@ impl Account {
         self.accepted.store(true, Ordering::Relaxed);
     }
 
-    /// Classifies a token that was rejected.
-    pub(super) fn token(&self, refused: &HeaderValue) -> Token {
+    /// Classifies a token that was rejected by an answer with these headers.
+    pub(super) fn token(&self, refused: &HeaderValue, answer: &HeaderMap) -> Token {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = now.max(date(answer).unwrap_or_default());
         let text = refused.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
         judged(text.and_then(token::TokenExpiry::of), self.accepted.load(Ordering::Relaxed), now)
     }
@@ -117,6 +120,12 @@ impl Account {
     fn unread(&self, source: io::Error) -> AccountError {
         AccountError::Read { path: self.path.to_path_buf(), source }
     }
+}
+
+/// `Date` of an answer, since 1970: the API server's clock is the one that counts.
+fn date(answer: &HeaderMap) -> Option<Duration> {
+    let date = rfc2822::parse(answer.get(DATE)?.to_str().ok()?).ok()?;
+    u64::try_from(date.timestamp().as_second()).ok().map(Duration::from_secs)
 }
 
 /// A token that is no JWT does not say when it expires; one without `exp` never does.
@@ -154,10 +163,27 @@ mod tests {
         let account = Account::new(Path::new("/nonexistent"));
         // {"sub":"x"}
         let token = HeaderValue::from_static("Bearer e30.eyJzdWIiOiJ4In0.c2ln");
-        assert_eq!(account.token(&token), Token::Unproven);
+        let none = HeaderMap::new();
+        assert_eq!(account.token(&token, &none), Token::Unproven);
         account.accepted();
-        assert_eq!(account.token(&token), Token::Proven);
-        assert_eq!(account.token(&HeaderValue::from_static("Bearer opaque")), Token::Unproven);
+        assert_eq!(account.token(&token, &none), Token::Proven);
+        assert_eq!(account.token(&HeaderValue::from_static("Bearer opaque"), &none), Token::Unproven);
+    }
+
+    #[test]
+    fn the_api_servers_clock_counts_where_it_is_ahead() {
+        let account = Account::new(Path::new("/nonexistent"));
+        account.accepted();
+        // {"exp":4102444800}, the beginning of 2100
+        let token = HeaderValue::from_static("Bearer e30.eyJleHAiOjQxMDI0NDQ4MDB9.c2ln");
+        for (date, want) in [
+            ("Thu, 31 Dec 2099 23:00:00 GMT", Token::Proven),
+            ("Fri, 01 Jan 2100 00:00:01 GMT", Token::Expired),
+            ("yesterday", Token::Proven),
+        ] {
+            let answer = HeaderMap::from_iter([(DATE, HeaderValue::from_static(date))]);
+            assert_eq!(account.token(&token, &answer), want, "{date}");
+        }
     }
 
     #[test]

@@ -181,6 +181,11 @@ impl FollowCourse {
                 self.failures = 0;
                 return at_once(self);
             }
+            // Not even a bookmark came: a server whose etcd was restored from a backup may not have that version yet, and tells a watch nothing.
+            StepOutcome::Stalled if good && !self.had_event => {
+                self.failures = 0;
+                self.anew();
+            }
             StepOutcome::Broken | StepOutcome::Stalled if good => self.failures = 0,
             StepOutcome::Ended | StepOutcome::Broken | StepOutcome::Stalled => {}
             StepOutcome::Failed(ApiError::Gone(_)) => self.anew(),
@@ -416,6 +421,18 @@ mod tests {
             assert_eq!(course.decide(&garbage, SECOND).step, FollowStep::List(not_older_than("1")));
         }
         assert_eq!(course.decide(&garbage, SECOND).step, FollowStep::List(Freshness::Latest));
+    }
+
+    #[test]
+    fn a_watch_that_tells_nothing_for_long_is_read_anew() {
+        let mut course = watching();
+        course.begin(SECOND);
+        let silent = course.decide(&StepOutcome::Stalled, SECOND + GOOD_WATCH);
+        assert_eq!(silent.step, FollowStep::List(not_older_than("1")));
+        let mut course = watching();
+        course.begin(SECOND);
+        course.reach("7".to_owned());
+        assert_eq!(course.decide(&StepOutcome::Stalled, SECOND + GOOD_WATCH).step, watch("7"));
     }
 
     #[test]

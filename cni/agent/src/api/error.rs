@@ -30,6 +30,8 @@ pub enum Token {
     Proven,
     /// Expired, by its own `exp` or by the API server.
     Expired,
+    /// The pod that it is bound to is over, and so is the token.
+    Unbound,
     /// No token of its account was ever accepted, or it does not say when it expires.
     #[default]
     Unproven,
@@ -40,6 +42,7 @@ impl fmt::Display for Token {
         out.write_str(match self {
             Self::Proven => "the token was accepted before and has not expired",
             Self::Expired => "the token has expired",
+            Self::Unbound => "the token's pod is over",
             Self::Unproven => "no token of this account was accepted before",
         })
     }

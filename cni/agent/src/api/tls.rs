@@ -73,11 +73,22 @@ impl Trust {
     }
 }
 
+/// The authorities in a PEM file. One that cannot be used does not take the others with it.
+fn roots(pem: &[u8]) -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(pem).filter_map(Result::ok));
+    roots
+}
+
+/// True if somebody is trusted by a file with this PEM.
+#[must_use]
+pub fn has_certificate(pem: &[u8]) -> bool {
+    !roots(pem).is_empty()
+}
+
 fn trusting(path: &Path) -> Result<ClientConfig, TrustError> {
     let pem = std::fs::read(path).map_err(|source| TrustError::Read { path: path.to_path_buf(), source })?;
-    let mut roots = RootCertStore::empty();
-    // One that cannot be used does not take the others with it.
-    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
+    let roots = roots(&pem);
     if roots.is_empty() {
         return Err(TrustError::NoCertificate { path: path.to_path_buf() });
     }

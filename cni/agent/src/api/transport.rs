@@ -81,7 +81,10 @@ impl Transport {
             token = other;
         }
         match response.status() {
-            StatusCode::UNAUTHORIZED => drop(response.extensions_mut().insert(self.account.token(&token))),
+            StatusCode::UNAUTHORIZED => {
+                let token = self.account.token(&token, response.headers());
+                response.extensions_mut().insert(token);
+            }
             status if status.is_success() => self.account.accepted(),
             _ => {}
         }

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::KUBECONFIG;
-use crate::api::TokenExpiry;
+use crate::api::{self, TokenExpiry};
 use crate::files::{self, Doing, FileError};
 use crate::settings::{KubeconfigSettings, Settings};
 
@@ -19,6 +19,9 @@ pub enum KubeconfigError {
         "{0} is not set: kubelet sets it for every pod, unless enableServiceLinks or the pod's env say otherwise"
     )]
     Unset(&'static str),
+    /// Whom nobody could use it with.
+    #[error("cannot use {}: {lack}", path.display())]
+    Unusable { path: PathBuf, lack: &'static str },
     #[error(transparent)]
     File(#[from] FileError),
 }
@@ -37,7 +40,14 @@ pub fn install(settings: &Settings) -> Result<bool, KubeconfigError> {
     let server = server(given)?;
     let token_file = settings.places.account_dir.join("token");
     let token = text(&token_file)?;
+    if token.trim().is_empty() {
+        return Err(KubeconfigError::Unusable { path: token_file, lack: "no token is in it" });
+    }
     let authority = if given.skip_verify { None } else { Some(read(&given.ca_file)?) };
+    if authority.as_deref().is_some_and(|pem| !api::has_certificate(pem)) {
+        let path = given.ca_file.clone();
+        return Err(KubeconfigError::Unusable { path, lack: "no certificate is in it" });
+    }
     let content = render(&server, authority.as_deref(), &token);
     let path = path(settings);
     let right = fs::read(&path).is_ok_and(|is| is == content.as_bytes())

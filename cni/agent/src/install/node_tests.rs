@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use base64::Engine as _;
 use serde_json::{Value, json};
@@ -17,6 +18,12 @@ use super::uninstall::{BinaryRemoval, uninstall};
 use crate::conflist::plan::NotRight;
 use crate::files;
 use crate::settings::{self, Settings};
+
+/// An authority's certificate.
+static AUTHORITY: LazyLock<String> = LazyLock::new(|| {
+    let key = rcgen::KeyPair::generate().unwrap();
+    rcgen::CertificateParams::default().self_signed(&key).unwrap().pem()
+});
 
 const PRIMARY: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"ptp"}]}"#;
 
@@ -49,7 +56,7 @@ impl Node {
         node.write("source/istio-cni", "plugin");
         fs::set_permissions(node.at("source/istio-cni"), fs::Permissions::from_mode(0o755)).unwrap();
         node.write("account/token", "secret\n");
-        node.write("account/ca.crt", "authority");
+        node.write("account/ca.crt", &AUTHORITY);
         node.write("net.d/10.conflist", PRIMARY);
         node
     }
@@ -109,7 +116,7 @@ fn the_credentials_say_what_kubelet_gave() {
     let mut node = Node::new();
     let read = |node: &Node| serde_json::from_str::<Value>(&node.text("run/istio-cni-kubeconfig")).unwrap();
     assert!(node.pass().kubeconfig.is_ok());
-    let authority = base64::engine::general_purpose::STANDARD.encode("authority");
+    let authority = base64::engine::general_purpose::STANDARD.encode(&*AUTHORITY);
     let cluster = json!({"server": "https://[fd00::1]:443", "certificate-authority-data": authority});
     assert_eq!(
         (&read(&node)["clusters"][0]["cluster"], &read(&node)["users"][0]["user"]["token"]),
@@ -263,6 +270,24 @@ fn the_binary_stays_while_a_del_needs_it() {
     assert!(!node.at("bin/istio-cni").exists());
 }
 
+#[test]
+fn credentials_that_nobody_could_use_replace_none() {
+    let mut node = Node::new();
+    node.installer.pass(&node.settings, &Touch::Now);
+    let before = node.text("run/istio-cni-kubeconfig");
+    for (file, text) in [("token", "\n"), ("ca.crt", ""), ("ca.crt", "no certificate")] {
+        let place = format!("account/{file}");
+        let good = node.text(&place);
+        node.write(&place, text);
+        let report = node.installer.pass(&node.settings, &Touch::Now);
+        let error = report.kubeconfig.unwrap_err().to_string();
+        assert!(error.contains(file), "{error}");
+        assert_eq!(node.text("run/istio-cni-kubeconfig"), before);
+        node.write(&place, &good);
+    }
+    assert!(matches!(node.installer.pass(&node.settings, &Touch::Now).kubeconfig, Ok(false)));
+}
+
 /// A DaemonSet that surges: two versions, two tokens, one node.
 #[test]
 fn two_agents_of_two_versions_do_not_heal_each_other() {
@@ -272,7 +297,7 @@ fn two_agents_of_two_versions_do_not_heal_each_other() {
     for (name, text) in [
         ("source-2/istio-cni", "newer plugin"),
         ("account-2/token", "another"),
-        ("account-2/ca.crt", "authority"),
+        ("account-2/ca.crt", &*AUTHORITY),
     ] {
         fs::create_dir_all(old.at(name).parent().unwrap()).unwrap();
         old.write(name, text);

@@ -16,6 +16,8 @@ pub struct OwnFacts {
     pub host_network: Option<bool>,
     /// It has a `deletionTimestamp`, or is gone.
     pub deleting: bool,
+    /// Its object is gone.
+    pub gone: bool,
 }
 
 impl OwnFacts {
@@ -23,11 +25,12 @@ impl OwnFacts {
         Self {
             host_network: Some(pod.spec.facts.host_network),
             deleting: pod.metadata.deletion_timestamp.is_some(),
+            gone: false,
         }
     }
 
     fn of_removed(pod: &NodePod) -> Self {
-        Self { deleting: true, ..Self::of(pod) }
+        Self { deleting: true, gone: true, ..Self::of(pod) }
     }
 }
 
@@ -80,7 +83,7 @@ async fn among(pods: &Pods, own: &OwnPod, facts: &watch::Sender<OwnFacts>) {
             // Its end fell into a gap of the watch. A list is never older than what was told before.
             Some(PodEvent::All) => listed().or_else(|| {
                 let held = *facts.borrow();
-                held.host_network.map(|_| OwnFacts { deleting: true, ..held })
+                held.host_network.map(|_| OwnFacts { deleting: true, gone: true, ..held })
             }),
             Some(PodEvent::Set(_) | PodEvent::Removed(_)) => None,
             None => return,
@@ -139,8 +142,9 @@ mod tests {
     }
 
     const DELETED: Option<&str> = Some("2026-01-01T00:00:00Z");
-    const THERE: OwnFacts = OwnFacts { host_network: Some(true), deleting: false };
-    const ENDS: OwnFacts = OwnFacts { host_network: Some(true), deleting: true };
+    const THERE: OwnFacts = OwnFacts { host_network: Some(true), deleting: false, gone: false };
+    const ENDS: OwnFacts = OwnFacts { deleting: true, ..THERE };
+    const GONE: OwnFacts = OwnFacts { gone: true, ..ENDS };
 
     #[tokio::test]
     async fn the_node_s_pods_tell_of_the_own_pod() {
@@ -158,7 +162,7 @@ mod tests {
         assert_eq!(facts_after(vec![Change::Set(pod("mesh", "cni-x", None))]).await, THERE);
         let set = |deleted| Change::Set(pod("mesh", "cni-x", deleted));
         assert_eq!(facts_after(vec![set(None), set(DELETED)]).await, ENDS);
-        assert_eq!(facts_after(vec![set(None), Change::Removed(pod("mesh", "cni-x", None))]).await, ENDS);
+        assert_eq!(facts_after(vec![set(None), Change::Removed(pod("mesh", "cni-x", None))]).await, GONE);
     }
 
     #[tokio::test]
@@ -170,6 +174,6 @@ mod tests {
         );
         let seen =
             vec![Change::Set(pod("mesh", "cni-x", None)), Change::All(vec![pod("mesh", "cart", None)])];
-        assert_eq!(facts_after(seen).await, ENDS);
+        assert_eq!(facts_after(seen).await, GONE);
     }
 }

@@ -12,7 +12,7 @@ use super::ask::{self, FIRST_WAIT, once, until_told};
 use super::daemonset::{self, WatchedDaemonSet};
 use super::decide::{DaemonSetAnswer, Decision, LeaveReason, Observations, decide};
 use super::own::OwnFacts;
-use crate::api::Client;
+use crate::api::{Client, Token};
 use crate::settings::OwnPod;
 
 /// Budget for requests between the deletion of the agent's pod and SIGTERM.
@@ -21,6 +21,8 @@ const AT_DELETION: Duration = Duration::from_secs(10);
 const AT_END: Duration = Duration::from_secs(4);
 /// Bounds of the budget at the end.
 const AT_END_BOUNDS: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(20)];
+/// From the deletion of the agent's pod until its token may be over: less than that minute, as the deletion may have been heard of late.
+const PODS_TOKEN: Duration = Duration::from_secs(45);
 /// Part of the grace period reserved for the uninstall.
 const RESERVE: Duration = Duration::from_secs(2);
 /// Deadline of a request at the end.
@@ -32,6 +34,10 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 struct Answers {
     start: Option<DaemonSetAnswer>,
     later: Vec<(Duration, DaemonSetAnswer)>,
+    /// Since when the agent's pod is being deleted.
+    deleted: Option<Instant>,
+    /// Its object is gone.
+    gone: bool,
 }
 
 /// Decides between uninstall and upgrade when the agent stops.
@@ -73,6 +79,7 @@ impl Leave {
     /// Asks at the start until something is said, and again as soon as the agent's pod is being deleted.
     pub async fn watch(&self, mut own: watch::Receiver<OwnFacts>, cancel: CancellationToken) {
         let Some(client) = self.client() else { return };
+        let mut object = own.clone();
         let asking = async {
             let start = async {
                 let answer = until_told(client, &self.own).await;
@@ -81,13 +88,19 @@ impl Leave {
             };
             let deletion = async {
                 if own.wait_for(|facts| facts.deleting).await.is_ok() {
+                    self.lock().deleted = Some(Instant::now());
                     let asked = self.ask(client, AT_DELETION, false);
                     if let Some(decision) = self.ends.run_until_cancelled(asked).await {
                         tracing::info!(target: "cni-agent", ?decision, "the agent's pod is being deleted; asked for the DaemonSet");
                     }
                 }
             };
-            tokio::join!(start, deletion);
+            let end = async {
+                if object.wait_for(|facts| facts.gone).await.is_ok() {
+                    self.lock().gone = true;
+                }
+            };
+            tokio::join!(start, deletion, end);
         };
         cancel.run_until_cancelled(asking).await;
     }
@@ -115,7 +128,7 @@ impl Leave {
         let mut wait = FIRST_WAIT;
         loop {
             let limit = REQUEST.min(budget.saturating_sub(asked.elapsed()));
-            let answer = once(client, &self.own, limit).await;
+            let answer = self.of_its_pod(once(client, &self.own, limit).await);
             self.lock().later.push((self.begin.elapsed(), answer.clone()));
             let last = asked.elapsed() + wait >= budget;
             let observed =
@@ -132,6 +145,19 @@ impl Leave {
         }
     }
 
+    /// A token ends with the pod that it is bound to: with its object, or a minute after its grace period (`claims.go` of Kubernetes'
+    /// `pkg/serviceaccount`). Its refusal says nothing of the account then.
+    fn of_its_pod(&self, answer: DaemonSetAnswer) -> DaemonSetAnswer {
+        let Answers { deleted, gone, .. } = *self.lock();
+        let over = gone || deleted.is_some_and(|since| since.elapsed() >= PODS_TOKEN);
+        match answer {
+            DaemonSetAnswer::Unauthorized(Token::Proven) if over => {
+                DaemonSetAnswer::Unauthorized(Token::Unbound)
+            }
+            other => other,
+        }
+    }
+
     fn decide_unasked(&self, always_uninstall: bool) -> Decision {
         let seen = Observations { last: true, ..self.observations(always_uninstall) };
         decide(&seen)
@@ -139,7 +165,7 @@ impl Leave {
     }
 
     fn observations(&self, always_uninstall: bool) -> Observations {
-        let Answers { start, later } = &*self.lock();
+        let Answers { start, later, .. } = &*self.lock();
         Observations {
             always_uninstall,
             knows_itself: self.knows_itself(),

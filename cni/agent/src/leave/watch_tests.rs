@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::super::decide::Watched;
 use super::*;
-use crate::api::Token;
 use crate::api::testing::{Script, Scripted as Reply};
 
 fn own(name: &str) -> OwnPod {
@@ -103,9 +102,29 @@ async fn an_account_that_is_gone_is_an_uninstall_within_the_grace_period() {
     }
 }
 
+/// The facts of the own pod after some seconds, and what becomes of an agent whose token is refused from then on.
+async fn ended(facts: OwnFacts, seconds: u64) -> Decision {
+    let run = Run::started(refused(200, Token::Proven)).await;
+    run.watched(LIVE, 30);
+    run.own.send_replace(facts);
+    ask::pause(Duration::from_secs(seconds)).await;
+    run.end().await.0
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_ends_with_its_pod_and_says_nothing_of_its_account() {
+    let deleting = OwnFacts { deleting: true, ..OwnFacts::default() };
+    let gone = OwnFacts { gone: true, ..deleting };
+    for (facts, seconds) in [(gone, 1), (deleting, 46)] {
+        let decision = ended(facts, seconds).await;
+        assert!(matches!(decision, Decision::Keep(_)), "{facts:?} {seconds}: {decision:?}");
+    }
+    assert_eq!(ended(deleting, 2).await, Decision::Uninstall(LeaveReason::AccountGone));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_token_that_expired_is_silence() {
-    for token in [Token::Expired, Token::Unproven] {
+    for token in [Token::Expired, Token::Unbound, Token::Unproven] {
         let run = Run::started(refused(100, token)).await;
         run.watched(LIVE, 30);
         let (decision, took) = run.end().await;

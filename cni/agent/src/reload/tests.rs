@@ -160,7 +160,7 @@ async fn the_status_gate_waits_until_the_own_pod_is_known_to_be_on_the_nodes_net
     for (host_network, gate) in [(true, true), (false, false)] {
         let mut agent = agent(&[("MILLRACE_STATUS_GATE", "agent")], &json!({}));
         assert!(!agent.settings.borrow().entry.status_gate, "nothing is known of the own pod");
-        agent.own.send_replace(OwnFacts { host_network: Some(host_network), deleting: false });
+        agent.own.send_replace(OwnFacts { host_network: Some(host_network), ..OwnFacts::default() });
         let want = if gate { vec![] } else { vec!["millrace-status-gate"] };
         agent.refused(&want).await;
         assert_eq!(agent.settings.borrow().entry.status_gate, gate);

@@ -16,6 +16,7 @@ use protocol::error::with_sources;
 use redirect::config::Config;
 use redirect::found::compare::Difference;
 use redirect::host::Environment;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::ask::{BackendWanted, ChildReply, ChildRequest, PodOutcome, TargetPod, Task, Written};
 use super::find;
@@ -27,6 +28,9 @@ pub const COMMAND: &str = "in-pod";
 /// Serves one request from stdin.
 #[must_use]
 pub fn main() -> ExitCode {
+    // Each namespace of the node is an open file here, and a container may begin with 1024.
+    let files = getrlimit(Resource::Nofile);
+    let _fewer = setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files });
     let mut text = Vec::new();
     let read = std::io::stdin().read_to_end(&mut text);
     let Some(request) = read.ok().and_then(|_| serde_json::from_slice::<ChildRequest>(&text).ok()) else {

@@ -95,7 +95,8 @@ impl TaintSchedule {
     }
 
     fn ended(&mut self, outcome: &PatchOutcome, now: Duration) {
-        let failed = matches!(outcome, PatchOutcome::Failed | PatchOutcome::Conflict(_));
+        // That a node is gone is for its watch to tell; until it does, the next attempt waits.
+        let failed = !matches!(outcome, PatchOutcome::Done(_));
         self.failures = if failed { self.failures.saturating_add(1) } else { 0 };
         self.due = wait(self.failures).filter(|_| failed).map(|wait| now.saturating_add(wait));
     }
@@ -301,6 +302,8 @@ mod tests {
         assert_eq!(course.decide(TAINTED_WRONG, seconds(0)), Next::Wait(None));
         assert_eq!(course.decide(TAINTED_RIGHT, seconds(50)), Next::Do(Deed::Remove));
         course.ended(&PatchOutcome::Gone, seconds(50));
+        let due = seconds(50) + Duration::from_millis(100);
+        assert_eq!(course.decide(TAINTED_RIGHT, seconds(50)), Next::Wait(Some(due)), "not heard of yet");
         assert_eq!(course.decide(CLEAN_RIGHT, seconds(51)), Next::Wait(None));
         assert_eq!(course.decide(CLEAN_WRONG, seconds(60)), Next::Wait(Some(seconds(90))));
         assert_eq!(course.decide(CLEAN_RIGHT, seconds(80)), Next::Wait(None), "healed in time");

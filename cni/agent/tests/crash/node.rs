@@ -65,7 +65,9 @@ impl Node {
         fs::write(SHIPPED, [b'x'; 20_000]).unwrap();
         fs::set_permissions(SHIPPED, fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(Path::new(ACCOUNT).join("token"), "token").unwrap();
-        fs::write(Path::new(ACCOUNT).join("ca.crt"), "authority").unwrap();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let authority = rcgen::CertificateParams::default().self_signed(&key).unwrap().pem();
+        fs::write(Path::new(ACCOUNT).join("ca.crt"), authority).unwrap();
         Self(())
     }
 

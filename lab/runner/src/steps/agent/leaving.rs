@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster::{PodStart, SYSTEM_NAMESPACE};
+use cluster::{PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod as PodObject};
@@ -12,11 +12,11 @@ use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::objects::{self, DAEMONSET};
-use super::{agents, comes_up, gone, several};
+use super::objects::{self, CONTAINER, DAEMONSET};
+use super::{agent, agents, comes_up, gone, several};
 use crate::binaries::PLUGIN;
 use crate::pod::Pod;
-use crate::steps::files::files;
+use crate::steps::files::{files, process};
 use crate::steps::readiness::is_ready;
 use crate::steps::traffic::redirected;
 use crate::steps::wait::eventually;
@@ -26,6 +26,9 @@ use crate::tier::MESH_NAMESPACE;
 
 /// Deadline of a start or a deletion of the agent's pod.
 const SOON: Duration = Duration::from_secs(40);
+
+/// Image that no node has.
+const NO_IMAGE: &str = "registry.example.com/mesh/none:1";
 
 /// Bounds of the number of pods that start during a rollout.
 const STARTS: std::ops::Range<usize> = 4..40;
@@ -207,6 +210,27 @@ async fn evicted(world: &mut LabWorld) -> Step {
             false => Ok(()),
             true => Err(Stop::wrong("the pod that was evicted is still there")),
         }
+    })
+    .await
+}
+
+/// Its object goes at once. Until the end of the scenario there is no other agent on the node.
+#[when("the node agent's pod is deleted by force, and the next one finds no image")]
+async fn forced(world: &mut LabWorld) -> Step {
+    let strategy = json!({ "spec": { "updateStrategy": { "type": "OnDelete", "rollingUpdate": null } } });
+    let patch = Patch::Merge(strategy);
+    sets(world)?.patch(DAEMONSET, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
+    let containers = json!([{ "name": CONTAINER, "image": NO_IMAGE }]);
+    let patch = Patch::Strategic(json!({ "spec": { "template": { "spec": { "containers": containers } } } }));
+    sets(world)?.patch(DAEMONSET, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
+    let name = agent(world).await?.name;
+    let pod = process(world, &PodName::new(SYSTEM_NAMESPACE, &name), CONTAINER).await?;
+    let pods: Api<PodObject> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
+    pods.delete(&name, &DeleteParams::default().grace_period(0)).await.map_err(Stop::harness)?;
+    let proc = pod.file("stat");
+    eventually(world, SOON, async |_| match pod.hand.look(&proc).await? {
+        None => Ok(()),
+        Some(_) => Err(Stop::wrong("the node agent's process is still there")),
     })
     .await
 }
