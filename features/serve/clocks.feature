@@ -12,17 +12,17 @@ Feature: The node's clock is another than the API server's
   Scenario Outline: Every token is <of the node's clock>
     Given the API server's clock is <minutes> minutes <how>
     And the node agent is ready
-    And the node agent follows the node's pods
     And exposure of pod "cart" is measured, inbound as well
+    Then the node agent follows the node's pods
     When "cart" starts
     Then it runs
     And TCP from "cart" to "outside" port 8080 passes 15001
     And exposure of pod "cart" was 0
 
     Examples:
-      | of the node's clock  | minutes | how    |
-      | of five minutes on   | 5       | ahead  |
-      | of an hour ago       | 120     | behind |
+      | of the node's clock | minutes | how    |
+      | of five minutes on  | 5       | ahead  |
+      | of an hour ago      | 120     | behind |
 
   @mutant:fail-open
   Scenario: The API server's certificate is of a time to come

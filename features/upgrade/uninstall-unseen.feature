@@ -63,7 +63,7 @@ Feature: What nobody tells of is told by what the API server refuses
   @mutant:unbound-is-gone
   Scenario: The pod that the token is bound to is deleted by force, and no other agent comes
     When nobody uses the node agent's token for 10 s
-    And the node agent's pod is deleted by force, and the next one finds no image
+    And the node agent's pod is deleted by force, and the next one does not start
     Then what is installed was not touched
 
   @mutant:binary-not-kept

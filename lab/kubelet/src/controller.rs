@@ -24,9 +24,12 @@ pub(crate) async fn run(nodes: Vec<Arc<NetnsNode>>, mut informer: Informer) {
         let object = &*change.object;
         let assigned = object["spec"]["nodeName"].as_str();
         let node = nodes.iter().find(|node| Some(node.name.as_str()) == assigned);
-        let ends = change.action == Action::Deleted || !object["metadata"]["deletionTimestamp"].is_null();
+        let is_gone = change.action == Action::Deleted;
         match node {
-            Some(node) if ends => end(node, object),
+            Some(node) if is_gone => end(node, object, None),
+            Some(node) if !object["metadata"]["deletionTimestamp"].is_null() => {
+                end(node, object, object["metadata"]["deletionGracePeriodSeconds"].as_u64());
+            }
             Some(node) => begin(node, object),
             None => {}
         }
@@ -39,17 +42,15 @@ fn begin(node: &Arc<NetnsNode>, object: &Value) {
     tokio::spawn(life::live(Arc::clone(node), slot));
 }
 
-fn end(node: &Arc<NetnsNode>, object: &Value) {
+/// Ends a pod within this grace period, in seconds and one at least. Of an object that is gone a kubelet knows what it was before: its own grace period
+/// counts, whatever that of the deletion was (`calculateEffectiveGracePeriod` in `pkg/kubelet/pod_workers.go`).
+fn end(node: &Arc<NetnsNode>, object: &Value, grace: Option<u64>) {
     let Some(slot) = node.slot(&PodName::new(text(object, "namespace"), text(object, "name"))) else {
         return;
     };
     if slot.plan.uid == text(object, "uid") {
         let node = Arc::clone(node);
-        let grace = object["metadata"]["deletionGracePeriodSeconds"].as_u64();
-        let ending = match grace {
-            Some(seconds) if seconds > 0 => Ending::Graceful(Duration::from_secs(seconds)),
-            _ => Ending::Kill,
-        };
-        tokio::spawn(async move { node.stop(&slot, ending).await });
+        let grace = grace.map_or(slot.plan.grace, |seconds| Duration::from_secs(seconds.max(1)));
+        tokio::spawn(async move { node.stop(&slot, Ending::Graceful(grace)).await });
     }
 }

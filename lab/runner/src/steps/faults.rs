@@ -225,6 +225,7 @@ async fn followed(world: &mut LabWorld, resource: &str, times: usize) -> Step {
 
 /// It may be ready before: what it is asked until then, it asks for itself.
 #[given("the node agent follows the node's pods")]
+#[then("the node agent follows the node's pods")]
 async fn follows(world: &mut LabWorld) -> Step {
     followed(world, NODES_PODS, 1).await
 }

@@ -27,9 +27,6 @@ use crate::tier::MESH_NAMESPACE;
 /// Deadline of a start or a deletion of the agent's pod.
 const SOON: Duration = Duration::from_secs(40);
 
-/// Image that no node has.
-const NO_IMAGE: &str = "registry.example.com/mesh/none:1";
-
 /// Bounds of the number of pods that start during a rollout.
 const STARTS: std::ops::Range<usize> = 4..40;
 
@@ -215,12 +212,12 @@ async fn evicted(world: &mut LabWorld) -> Step {
 }
 
 /// Its object goes at once. Until the end of the scenario there is no other agent on the node.
-#[when("the node agent's pod is deleted by force, and the next one finds no image")]
+#[when("the node agent's pod is deleted by force, and the next one does not start")]
 async fn forced(world: &mut LabWorld) -> Step {
     let strategy = json!({ "spec": { "updateStrategy": { "type": "OnDelete", "rollingUpdate": null } } });
     let patch = Patch::Merge(strategy);
     sets(world)?.patch(DAEMONSET, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
-    let containers = json!([{ "name": CONTAINER, "image": NO_IMAGE }]);
+    let containers = json!([{ "name": CONTAINER, "command": ["/no/such/program"] }]);
     let patch = Patch::Strategic(json!({ "spec": { "template": { "spec": { "containers": containers } } } }));
     sets(world)?.patch(DAEMONSET, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
     let name = agent(world).await?.name;
