@@ -32,6 +32,14 @@ impl Scripted {
         Self { path: "", code, headers: Vec::new(), token: Token::default(), body }
     }
 
+    /// Scripted 404 about an object.
+    pub(crate) fn absent(resource: &str, name: &str) -> Self {
+        let message = format!("{resource} \"{name}\" not found");
+        let status =
+            serde_json::json!({ "kind": "Status", "code": 404, "reason": "NotFound", "message": message });
+        Self::new(404, status.to_string())
+    }
+
     /// Scripted 401 with a classified token.
     pub(crate) fn refusing(token: Token) -> Self {
         Self { token, ..Self::new(401, "Unauthorized") }

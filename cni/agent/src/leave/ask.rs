@@ -48,6 +48,7 @@ async fn ask(client: &Client, own: &OwnPod, limit: Duration) -> DaemonSetAnswer 
     let path = format!("/apis/apps/v1/namespaces/{namespace}/daemonsets/{daemonset}");
     let daemonset: DaemonSet = match client.get(&path, limit).await {
         Ok(daemonset) => daemonset,
+        Err(ApiError::NotFound(message)) if is_about(&message, daemonset) => return DaemonSetAnswer::Gone,
         Err(error) => return of_error(&error),
     };
     if daemonset.metadata.deletion_timestamp.is_some() {
@@ -80,7 +81,9 @@ async fn stays(client: &Client, name: &str, limit: Duration) -> DaemonSetAnswer 
         Ok(namespace) => namespace,
         // A role of before this question was asked.
         Err(ApiError::Forbidden(_)) => return DaemonSetAnswer::Unconfirmed,
-        Err(ApiError::NotFound(_)) => return DaemonSetAnswer::NamespaceDeleting,
+        Err(ApiError::NotFound(message)) if is_about(&message, name) => {
+            return DaemonSetAnswer::NamespaceDeleting;
+        }
         Err(error) => return of_error(&error),
     };
     let phase = namespace.status.and_then(|status| status.phase);
@@ -90,9 +93,13 @@ async fn stays(client: &Client, name: &str, limit: Duration) -> DaemonSetAnswer 
     DaemonSetAnswer::Wanted
 }
 
+/// True for the API server's words about an object of that name. Another 404 says nothing of it: a path that nobody serves there, or a load balancer's.
+fn is_about(message: &str, name: &str) -> bool {
+    message.contains(&format!("\"{name}\" not found"))
+}
+
 fn of_error(error: &ApiError) -> DaemonSetAnswer {
     match error {
-        ApiError::NotFound(_) => DaemonSetAnswer::Gone,
         ApiError::Forbidden(_) => DaemonSetAnswer::Forbidden,
         ApiError::Unauthorized(error) => DaemonSetAnswer::Unauthorized(error.token),
         silent => DaemonSetAnswer::Silent(silent.to_string()),
@@ -142,8 +149,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_answer_of_the_server_has_its_meaning() {
-        for (code, want) in [(404, DaemonSetAnswer::Gone), (403, DaemonSetAnswer::Forbidden)] {
-            assert_eq!(of(vec![Reply::new(code, "")]).await, (want, 1));
+        let gone = Reply::absent("daemonsets.apps", "istio-cni-node");
+        for (reply, want) in
+            [(gone, DaemonSetAnswer::Gone), (Reply::new(403, ""), DaemonSetAnswer::Forbidden)]
+        {
+            assert_eq!(of(vec![reply]).await, (want, 1));
+        }
+        for words in ["404 page not found", "", "daemonsets.apps \"another\" not found"] {
+            let answer = of(vec![Reply::new(404, words)]).await;
+            assert!(matches!(answer, (DaemonSetAnswer::Silent(_), 1)), "{words}: {answer:?}");
         }
         let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}).to_string();
         assert_eq!(of(vec![Reply::new(200, deleting)]).await, (DaemonSetAnswer::Deleting, 1));
@@ -180,7 +194,8 @@ mod tests {
         assert_eq!(of(namespace("Terminating")).await, DaemonSetAnswer::NamespaceDeleting);
         let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}).to_string();
         assert_eq!(of(Reply::new(200, deleted)).await, DaemonSetAnswer::NamespaceDeleting);
-        assert_eq!(of(Reply::new(404, "")).await, DaemonSetAnswer::NamespaceDeleting);
+        assert_eq!(of(Reply::absent("namespaces", "mesh")).await, DaemonSetAnswer::NamespaceDeleting);
+        assert!(matches!(of(Reply::new(404, "")).await, DaemonSetAnswer::Silent(_)));
         assert_eq!(of(Reply::new(403, "")).await, DaemonSetAnswer::Unconfirmed);
         assert!(matches!(of(Reply::new(503, "")).await, DaemonSetAnswer::Silent(_)));
         assert_eq!(of(Reply::refusing(Token::Proven)).await, DaemonSetAnswer::Unauthorized(Token::Proven));
@@ -190,7 +205,8 @@ mod tests {
     async fn silence_is_asked_again_until_somebody_speaks() {
         let silences =
             || [Reply::new(503, ""), Reply::refusing(Token::Unproven), Reply::refusing(Token::Expired)];
-        let script = Script::new(silences().into_iter().chain([Reply::new(404, "")]));
+        let script =
+            Script::new(silences().into_iter().chain([Reply::absent("daemonsets.apps", "istio-cni-node")]));
         assert_eq!(until_told(&script.client(), &own()).await, DaemonSetAnswer::Gone);
         assert_eq!(script.asked().len(), 4);
     }

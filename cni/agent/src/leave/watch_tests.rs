@@ -138,7 +138,7 @@ async fn a_refusal_that_passes_is_none() {
     let refusals = || (0..4).map(|_| Reply::new(403, ""));
     let run = Run::started(refusals().chain(there())).await;
     assert_eq!(run.end().await.0, Decision::Keep(LeaveReason::Wanted));
-    let run = Run::started(refusals().chain([Reply::new(404, "")])).await;
+    let run = Run::started(refusals().chain([Reply::absent("daemonsets.apps", "ds")])).await;
     assert_eq!(run.end().await.0, Decision::Uninstall(LeaveReason::Gone));
 }
 
@@ -174,7 +174,7 @@ async fn a_namespace_that_may_not_be_asked_for_gives_the_watch_a_few_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_said_at_the_deletion_outlives_a_server_that_falls_silent() {
-    let run = Run::started([Reply::new(404, "")]).await;
+    let run = Run::started([Reply::absent("daemonsets.apps", "ds")]).await;
     run.own.send_replace(OwnFacts { deleting: true, ..OwnFacts::default() });
     while run.leave.lock().later.is_empty() {
         tokio::task::yield_now().await;
