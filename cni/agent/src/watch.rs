@@ -5,7 +5,7 @@
 mod links;
 mod making;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -58,6 +58,8 @@ pub struct Watcher {
     events: AsyncFd<OwnedFd>,
     /// Names that matter, by the kernel's watch descriptor.
     watched: BTreeMap<i32, Vec<Names>>,
+    /// Directories that could not be watched, which was told.
+    unwatched: BTreeSet<PathBuf>,
 }
 
 impl Watcher {
@@ -71,7 +73,8 @@ impl Watcher {
     )]
     pub fn new() -> io::Result<Self> {
         let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        Ok(Self { events: AsyncFd::with_interest(events, Interest::READABLE)?, watched: BTreeMap::new() })
+        let events = AsyncFd::with_interest(events, Interest::READABLE)?;
+        Ok(Self { events, watched: BTreeMap::new(), unwatched: BTreeSet::new() })
     }
 
     /// Watches these places from now on, and what has to be watched for each of them to come back. To be called before each look: what happens
@@ -96,14 +99,14 @@ impl Watcher {
     }
 
     /// Watches the nearest directory above `path` that is there, for the name that leads to `path`.
-    fn nearest(&self, path: &Path) -> Option<(i32, String)> {
+    fn nearest(&mut self, path: &Path) -> Option<(i32, String)> {
         path.ancestors().zip(path.ancestors().skip(1)).find_map(|(child, above)| {
             let name = child.file_name()?.to_string_lossy().into_owned();
             Some((self.add(above)?, name))
         })
     }
 
-    fn add(&self, directory: &Path) -> Option<i32> {
+    fn add(&mut self, directory: &Path) -> Option<i32> {
         let what = WatchFlags::CREATE
             | WatchFlags::CLOSE_WRITE
             | WatchFlags::MODIFY
@@ -114,9 +117,15 @@ impl Watcher {
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
         match inotify::add_watch(&self.events, directory, what) {
-            Ok(number) => Some(number),
+            Ok(number) => {
+                self.unwatched.remove(directory);
+                Some(number)
+            }
             Err(Errno::NOENT | Errno::NOTDIR) => None,
             Err(error) => {
+                if !self.unwatched.insert(directory.to_owned()) {
+                    return None;
+                }
                 let directory = directory.display();
                 tracing::warn!(target: "install", %directory, %error, "failed to watch; it is looked at from time to time");
                 None

@@ -43,15 +43,20 @@ pub struct Orphaned(pub PathBuf);
 /// # Errors
 /// There is nothing more that this process could do.
 pub async fn run(mut context: InstallContext, stop: CancellationToken) -> Result<Claim, Orphaned> {
-    let mut watcher = Watcher::new()
-        .inspect_err(|error| tracing::error!(target: "install", %error, "failed to watch directories; looking every 10 s"))
-        .ok();
+    let (mut watcher, mut is_told) = (None, false);
     let (mut installer, mut judge) = (Installer::default(), Judge::default());
     let mut changed_at = None;
     let mut turn = Turn::new(&context.settings.borrow());
     loop {
         let settings = context.settings.borrow_and_update().clone();
         let places = places(&settings);
+        if watcher.is_none() {
+            watcher = Watcher::new().inspect_err(|error| {
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::error!(target: "install", %error, "failed to watch directories; looking every 10 s");
+                }
+            }).ok();
+        }
         if let Some(watcher) = &mut watcher {
             watcher.arm(&places);
         }

@@ -4,9 +4,9 @@
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use tokio::net::UnixListener;
 
 use crate::files::remedy;
@@ -55,6 +55,16 @@ fn listen(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
     }
 }
 
+/// Connects to a socket, and waits for nobody.
+///
+/// # Errors
+/// Nobody listens; [`ErrorKind::WouldBlock`] if somebody does whose queue is full.
+pub fn connect(path: &Path) -> io::Result<()> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    Ok(rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?)
+}
+
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
 }
@@ -65,8 +75,8 @@ impl SocketFile {
     pub fn is_served(&self) -> bool {
         match identity(&self.path) {
             Ok(id) if id == self.id => true,
-            Ok(_) => match UnixStream::connect(&self.path) {
-                Ok(_) => true,
+            Ok(_) => match connect(&self.path) {
+                Ok(()) => true,
                 // Its queue is full, but there is one.
                 Err(error) => error.kind() == ErrorKind::WouldBlock,
             },
@@ -85,7 +95,24 @@ impl Drop for SocketFile {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use super::*;
+
+    #[test]
+    fn nobody_waits_for_a_socket_whose_owner_hangs() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("agent.sock");
+        assert_eq!(connect(&path).unwrap_err().kind(), ErrorKind::NotFound);
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        assert_eq!(connect(&path).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        rustix::net::listen(&socket, 0).unwrap();
+        // The kernel lets one more into a queue than it is long.
+        connect(&path).unwrap();
+        assert_eq!(connect(&path).unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
 
     #[tokio::test]
     async fn a_stale_socket_is_replaced_and_nothing_else_is_left() {

@@ -6,7 +6,6 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use crate::http::{HEALTH_PORT, Ready};
 use crate::install::kubeconfig::expiry;
 use crate::install::{BINARY, KUBECONFIG, directory};
 use crate::serve::LOG_SOCKET;
+use crate::serve::socket::connect;
 use crate::settings::build::build;
 use crate::settings::effective::Effective;
 use crate::settings::layers::Values;
@@ -174,7 +174,10 @@ fn token(kubeconfig: &str) -> Option<String> {
 }
 
 fn socket(path: &Path, purpose: Use) -> Socket {
-    let problem = UnixStream::connect(path).err().map(|error| error.to_string());
+    let problem = connect(path).err().map(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => "its queue is full: whoever listens there hangs".to_owned(),
+        _ => error.to_string(),
+    });
     Socket { path: path.display().to_string(), purpose, problem }
 }
 
