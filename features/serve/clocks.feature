@@ -9,7 +9,7 @@ Feature: The node's clock is another than the API server's
     And pod "cart" of the mesh
 
   @mutant:token-judged
-  Scenario Outline: Every token is <of the node's clock>
+  Scenario Outline: By the node's clock each token <how it is>
     Given the API server's clock is <minutes> minutes <how>
     And the node agent is ready
     And exposure of pod "cart" is measured, inbound as well
@@ -20,9 +20,9 @@ Feature: The node's clock is another than the API server's
     And exposure of pod "cart" was 0
 
     Examples:
-      | of the node's clock | minutes | how    |
-      | of five minutes on  | 5       | ahead  |
-      | of an hour ago      | 120     | behind |
+      | how it is        | minutes | how    |
+      | is not valid yet | 5       | ahead  |
+      | has expired      | 120     | behind |
 
   @mutant:fail-open
   Scenario: The API server's certificate is of a time to come

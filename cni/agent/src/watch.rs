@@ -121,7 +121,10 @@ impl Watcher {
                 self.unwatched.remove(directory);
                 Some(number)
             }
-            Err(Errno::NOENT | Errno::NOTDIR) => None,
+            Err(Errno::NOENT | Errno::NOTDIR) => {
+                self.unwatched.remove(directory);
+                None
+            }
             Err(error) => {
                 if !self.unwatched.insert(directory.to_owned()) {
                     return None;

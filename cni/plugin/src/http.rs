@@ -102,12 +102,7 @@ fn tls(endpoint: &Endpoint) -> Result<TlsConfig, HttpError> {
         Trust::Anyone => builder.disable_verification(true),
         Trust::Authorities(pem) => {
             // One that cannot be used does not take the others with it.
-            let parsed = ureq::tls::parse_pem(pem).filter_map(Result::ok);
-            let roots = parsed.filter_map(|item| match item {
-                PemItem::Certificate(certificate) => Some(certificate),
-                _ => None,
-            });
-            let roots: Vec<_> = roots.collect();
+            let roots: Vec<_> = certificates(pem).filter_map(Result::ok).collect();
             if roots.is_empty() {
                 return Err(HttpError::Setup("certificate-authority"));
             }
@@ -115,22 +110,21 @@ fn tls(endpoint: &Endpoint) -> Result<TlsConfig, HttpError> {
         }
     };
     if let Some(client) = &endpoint.client {
-        let chain = certificates(&client.chain, "client-certificate")?;
+        let chain: Result<Vec<_>, _> = certificates(&client.chain).collect();
+        let chain = chain.ok().filter(|chain| !chain.is_empty());
+        let chain = chain.ok_or(HttpError::Setup("client-certificate"))?;
         let key = PrivateKey::from_pem(client.key.expose()).map_err(|_| HttpError::Setup("client-key"))?;
         builder = builder.client_cert(Some(ClientCert::new_with_certs(&chain, key)));
     }
     Ok(builder.build())
 }
 
-fn certificates(pem: &[u8], what: &'static str) -> Result<Vec<Certificate<'static>>, HttpError> {
-    let found: Result<Vec<_>, _> = ureq::tls::parse_pem(pem)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(Ok(certificate)),
-            Ok(_) => None,
-            Err(error) => Some(Err(error)),
-        })
-        .collect();
-    found.ok().filter(|list| !list.is_empty()).ok_or(HttpError::Setup(what))
+fn certificates(pem: &[u8]) -> impl Iterator<Item = Result<Certificate<'static>, ureq::Error>> + '_ {
+    ureq::tls::parse_pem(pem).filter_map(|item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(Ok(certificate)),
+        Ok(_) => None,
+        Err(error) => Some(Err(error)),
+    })
 }
 
 struct HttpConnection {

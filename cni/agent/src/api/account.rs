@@ -17,9 +17,12 @@ use k8s_openapi::jiff::fmt::rfc2822;
 use super::error::Token;
 use super::token;
 
-/// Tolerated clock skew between node and API server. Kubelets renew a token of an hour, the default, when twelve minutes are left (a fifth of
+/// Tolerated clock skew between node and API server, where an answer has no `Date`. Kubelets renew a token of an hour, the default, when twelve minutes are left (a fifth of
 /// it): one that is nearer to its end than this was not renewed, and may be over by the API server's clock.
 const SKEW: Duration = Duration::from_secs(600);
+
+/// How exactly `Date` tells when a token was refused: in seconds, of an answer that took a while.
+const PRECISION: Duration = Duration::from_secs(5);
 
 /// No token to send.
 #[derive(Debug, thiserror::Error)]
@@ -102,10 +105,12 @@ impl Account {
 
     /// Classifies a token that was rejected by an answer with these headers.
     pub(super) fn token(&self, refused: &HeaderValue, answer: &HeaderMap) -> Token {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = now.max(date(answer).unwrap_or_default());
+        let until = date(answer).map_or_else(
+            || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + SKEW,
+            |date| date + PRECISION,
+        );
         let text = refused.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
-        judged(text.and_then(token::TokenExpiry::of), self.accepted.load(Ordering::Relaxed), now)
+        judged(text.and_then(token::TokenExpiry::of), self.accepted.load(Ordering::Relaxed), until)
     }
 
     fn read(&self) -> Result<HeaderValue, AccountError> {
@@ -122,16 +127,16 @@ impl Account {
     }
 }
 
-/// `Date` of an answer, since 1970: the API server's clock is the one that counts.
+/// `Date` of an answer, since 1970: the clock of the API server, which has judged the token.
 fn date(answer: &HeaderMap) -> Option<Duration> {
     let date = rfc2822::parse(answer.get(DATE)?.to_str().ok()?).ok()?;
     u64::try_from(date.timestamp().as_second()).ok().map(Duration::from_secs)
 }
 
-/// A token that is no JWT does not say when it expires; one without `exp` never does.
-fn judged(life: Option<token::TokenExpiry>, accepted: bool, now: Duration) -> Token {
+/// A token that is no JWT does not say when it expires; one without `exp` never does. One that ends until then (since 1970) may have expired.
+fn judged(life: Option<token::TokenExpiry>, accepted: bool, until: Duration) -> Token {
     match life {
-        Some(token::TokenExpiry::Until(end)) if now + SKEW >= end => Token::Expired,
+        Some(token::TokenExpiry::Until(end)) if until >= end => Token::Expired,
         Some(_) if accepted => Token::Proven,
         _ => Token::Unproven,
     }
@@ -146,9 +151,9 @@ mod tests {
         let second = Duration::from_secs;
         let until = |end| Some(token::TokenExpiry::Until(second(end)));
         for (life, accepted, want) in [
-            (until(1101), true, Token::Proven),
-            (until(1101), false, Token::Unproven),
-            (until(1100), true, Token::Expired),
+            (until(501), true, Token::Proven),
+            (until(501), false, Token::Unproven),
+            (until(500), true, Token::Expired),
             (until(400), false, Token::Expired),
             (Some(token::TokenExpiry::Endless), true, Token::Proven),
             (Some(token::TokenExpiry::Endless), false, Token::Unproven),
@@ -171,13 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn the_api_servers_clock_counts_where_it_is_ahead() {
+    fn a_token_is_judged_by_the_api_servers_clock() {
         let account = Account::new(Path::new("/nonexistent"));
         account.accepted();
         // {"exp":4102444800}, the beginning of 2100
         let token = HeaderValue::from_static("Bearer e30.eyJleHAiOjQxMDI0NDQ4MDB9.c2ln");
         for (date, want) in [
-            ("Thu, 31 Dec 2099 23:00:00 GMT", Token::Proven),
+            ("Thu, 31 Dec 2099 23:59:54 GMT", Token::Proven),
+            ("Thu, 31 Dec 2099 23:59:55 GMT", Token::Expired),
             ("Fri, 01 Jan 2100 00:00:01 GMT", Token::Expired),
             ("yesterday", Token::Proven),
         ] {

@@ -185,6 +185,8 @@ impl FollowCourse {
             StepOutcome::Stalled if good && !self.had_event => {
                 self.failures = 0;
                 self.anew();
+                // Many agents find out at about the same time, and none of them is in a hurry.
+                least = self.dice.between(Duration::ZERO, LONGEST_WAIT);
             }
             StepOutcome::Broken | StepOutcome::Stalled if good => self.failures = 0,
             StepOutcome::Ended | StepOutcome::Broken | StepOutcome::Stalled => {}
@@ -429,6 +431,11 @@ mod tests {
         course.begin(SECOND);
         let silent = course.decide(&StepOutcome::Stalled, SECOND + GOOD_WATCH);
         assert_eq!(silent.step, FollowStep::List(not_older_than("1")));
+        assert!(silent.after <= LONGEST_WAIT + FIRST_WAIT);
+        let mut other = FollowCourse::new(2);
+        other.decide(&listed("1"), Duration::ZERO);
+        other.begin(SECOND);
+        assert_ne!(other.decide(&StepOutcome::Stalled, SECOND + GOOD_WATCH).after, silent.after);
         let mut course = watching();
         course.begin(SECOND);
         course.reach("7".to_owned());
@@ -471,6 +478,7 @@ mod tests {
         course.decide(&listed("2"), SECOND);
         assert!(course.decide(&failed(500), SECOND).after > 2 * SECOND);
         course.begin(SECOND);
+        course.reach("3".to_owned());
         assert!(course.decide(&StepOutcome::Stalled, SECOND + GOOD_WATCH).after <= FIRST_WAIT);
     }
 

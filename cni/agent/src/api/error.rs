@@ -30,7 +30,7 @@ pub enum Token {
     Proven,
     /// Expired, by its own `exp` or by the API server.
     Expired,
-    /// The pod that it is bound to is over, and so is the token.
+    /// The pod that it is bound to is gone, or past its grace period by a minute.
     Unbound,
     /// No token of its account was ever accepted, or it does not say when it expires.
     #[default]

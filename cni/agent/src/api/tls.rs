@@ -80,7 +80,7 @@ fn roots(pem: &[u8]) -> RootCertStore {
     roots
 }
 
-/// True if somebody is trusted by a file with this PEM.
+/// True if the PEM has an authority that can be used.
 #[must_use]
 pub fn has_certificate(pem: &[u8]) -> bool {
     !roots(pem).is_empty()

@@ -19,7 +19,7 @@ pub enum KubeconfigError {
         "{0} is not set: kubelet sets it for every pod, unless enableServiceLinks or the pod's env say otherwise"
     )]
     Unset(&'static str),
-    /// Whom nobody could use it with.
+    /// Token or authorities that nobody could use.
     #[error("cannot use {}: {lack}", path.display())]
     Unusable { path: PathBuf, lack: &'static str },
     #[error(transparent)]

@@ -43,7 +43,7 @@ pub struct Orphaned(pub PathBuf);
 /// # Errors
 /// There is nothing more that this process could do.
 pub async fn run(mut context: InstallContext, stop: CancellationToken) -> Result<Claim, Orphaned> {
-    let (mut watcher, mut is_told) = (None, false);
+    let (mut watcher, mut is_logged) = (None, false);
     let (mut installer, mut judge) = (Installer::default(), Judge::default());
     let mut changed_at = None;
     let mut turn = Turn::new(&context.settings.borrow());
@@ -52,7 +52,7 @@ pub async fn run(mut context: InstallContext, stop: CancellationToken) -> Result
         let places = places(&settings);
         if watcher.is_none() {
             watcher = Watcher::new().inspect_err(|error| {
-                if !std::mem::replace(&mut is_told, true) {
+                if !std::mem::replace(&mut is_logged, true) {
                     tracing::error!(target: "install", %error, "failed to watch directories; looking every 10 s");
                 }
             }).ok();

@@ -32,13 +32,13 @@ pub enum DaemonSetAnswer {
     Deleting,
     /// Its namespace is being deleted. It goes as well, but only after the agent's pod.
     NamespaceDeleting,
-    /// 404
+    /// 404 about the DaemonSet.
     Gone,
     /// 403
     Forbidden,
     /// 401, and the token that was sent.
     Unauthorized(Token),
-    /// No answer that says anything: 5xx, a time-out, no connection.
+    /// No answer that says anything: 5xx, a 404 about something else, a time-out, no connection.
     Silent(String),
 }
 

@@ -32,6 +32,11 @@ impl OwnFacts {
     fn of_removed(pod: &NodePod) -> Self {
         Self { deleting: true, gone: true, ..Self::of(pod) }
     }
+
+    /// Of a pod that a list lacks: it is gone if it was there.
+    fn of_missing(held: Self) -> Option<Self> {
+        held.host_network.map(|_| Self { deleting: true, gone: true, ..held })
+    }
 }
 
 /// Source of the agent's own pod.
@@ -81,10 +86,7 @@ async fn among(pods: &Pods, own: &OwnPod, facts: &watch::Sender<OwnFacts>) {
             Some(PodEvent::Set(pod)) if is_own(&pod) => Some(OwnFacts::of(&pod)),
             Some(PodEvent::Removed(pod)) if is_own(&pod) => Some(OwnFacts::of_removed(&pod)),
             // Its end fell into a gap of the watch. A list is never older than what was told before.
-            Some(PodEvent::All) => listed().or_else(|| {
-                let held = *facts.borrow();
-                held.host_network.map(|_| OwnFacts { deleting: true, gone: true, ..held })
-            }),
+            Some(PodEvent::All) => listed().or_else(|| OwnFacts::of_missing(*facts.borrow())),
             Some(PodEvent::Set(_) | PodEvent::Removed(_)) => None,
             None => return,
         };
@@ -96,7 +98,9 @@ async fn by_name(client: Client, own: &OwnPod, facts: &watch::Sender<OwnFacts>, 
     let following = Following { client, resource, seed: std::process::id().into() };
     let sink = |change: Change<NodePod>| {
         let observed = match change {
-            Change::All(pods) => pods.first().map(OwnFacts::of),
+            Change::All(pods) => {
+                pods.first().map(OwnFacts::of).or_else(|| OwnFacts::of_missing(*facts.borrow()))
+            }
             Change::Set(pod) => Some(OwnFacts::of(&pod)),
             Change::Removed(pod) => Some(OwnFacts::of_removed(&pod)),
             Change::Alive | Change::Lost(_) => None,

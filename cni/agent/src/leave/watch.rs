@@ -21,7 +21,7 @@ const AT_DELETION: Duration = Duration::from_secs(10);
 const AT_END: Duration = Duration::from_secs(4);
 /// Bounds of the budget at the end.
 const AT_END_BOUNDS: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(20)];
-/// From the deletion of the agent's pod until its token may be over: less than that minute, as the deletion may have been heard of late.
+/// From the end of its pod's grace period until a token may be over: less than that minute, as the deletion may have been heard of late.
 const PODS_TOKEN: Duration = Duration::from_secs(45);
 /// Part of the grace period reserved for the uninstall.
 const RESERVE: Duration = Duration::from_secs(2);
@@ -148,8 +148,9 @@ impl Leave {
     /// A token ends with the pod that it is bound to: with its object, or a minute after its grace period (`claims.go` of Kubernetes'
     /// `pkg/serviceaccount`). Its refusal says nothing of the account then.
     fn of_its_pod(&self, answer: DaemonSetAnswer) -> DaemonSetAnswer {
+        let grace = self.seen.borrow().grace.unwrap_or_default();
         let Answers { deleted, gone, .. } = *self.lock();
-        let over = gone || deleted.is_some_and(|since| since.elapsed() >= PODS_TOKEN);
+        let over = gone || deleted.is_some_and(|since| since.elapsed() >= grace + PODS_TOKEN);
         match answer {
             DaemonSetAnswer::Unauthorized(Token::Proven) if over => {
                 DaemonSetAnswer::Unauthorized(Token::Unbound)

@@ -115,11 +115,11 @@ async fn ended(facts: OwnFacts, seconds: u64) -> Decision {
 async fn a_token_ends_with_its_pod_and_says_nothing_of_its_account() {
     let deleting = OwnFacts { deleting: true, ..OwnFacts::default() };
     let gone = OwnFacts { gone: true, ..deleting };
-    for (facts, seconds) in [(gone, 1), (deleting, 46)] {
+    for (facts, seconds) in [(gone, 1), (deleting, 76)] {
         let decision = ended(facts, seconds).await;
         assert!(matches!(decision, Decision::Keep(_)), "{facts:?} {seconds}: {decision:?}");
     }
-    assert_eq!(ended(deleting, 2).await, Decision::Uninstall(LeaveReason::AccountGone));
+    assert_eq!(ended(deleting, 46).await, Decision::Uninstall(LeaveReason::AccountGone));
 }
 
 #[tokio::test(start_paused = true)]
