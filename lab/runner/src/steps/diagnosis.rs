@@ -38,13 +38,14 @@ async fn diagnosed(world: &mut LabWorld, how: String) -> Step {
         Err(_) => option("--netns", format!("/proc/{pid}/ns/net")),
     }
     let object = format!("{name}.json");
+    let own = directories.run_dir.join(&object);
+    let hand = node.hand().await?;
     match how.as_str() {
         " without a name" => {}
         " by its object" => {
             let live =
                 cluster.pod(&namespace, &name).await?.ok_or_else(|| Stop::harness("it has no object"))?;
-            let own = directories.run_dir.join(&object);
-            node.hand().await?.write(&own, live.to_string().as_bytes(), Writing::WHOLE).await?;
+            hand.write(&own, live.to_string().as_bytes(), Writing::WHOLE).await?;
             option("--pod-json", paths.run_dir.join(&object).display().to_string());
         }
         _ => {
@@ -53,7 +54,10 @@ async fn diagnosed(world: &mut LabWorld, how: String) -> Step {
         }
     }
     let run = Run { root, ..Run::new(Network::Node, words, PROMPT) };
-    world.answer = Some(node.hand().await?.run(run).await?);
+    world.answer = Some(hand.run(run).await?);
+    if how == " by its object" {
+        hand.remove(&own).await?;
+    }
     Ok(())
 }
 
