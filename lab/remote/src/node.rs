@@ -69,6 +69,14 @@ impl RemoteNode {
         }
     }
 
+    /// A guest calls no plugins: what they did nobody would undo.
+    fn may_call(&self, plugin: &str) -> Result<(), Error> {
+        match self.view.session.is_whole() {
+            true => Ok(()),
+            false => Err(Error::Unsupported(format!("call {plugin} outside of a pod's life"))),
+        }
+    }
+
     /// Waits until each of the pod's containers that stay has said something: the lab's do when they listen.
     async fn listens(&self, pods: &Api<Pod>, pod: &Pod) -> Result<(), Error> {
         let spec = pod.spec.clone().unwrap_or_default();
@@ -127,9 +135,7 @@ impl Node for RemoteNode {
     }
 
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError> {
-        if !self.view.session.is_whole() {
-            return Err(Error::Unsupported(format!("call {} outside of a pod's life", call.plugin)).into());
-        }
+        self.may_call(&call.plugin)?;
         let program = self.directories().bin_dir.join(&call.plugin).display().to_string();
         let stdin = String::from_utf8_lossy(&call.stdin).into_owned();
         let run = Run {
@@ -142,6 +148,7 @@ impl Node for RemoteNode {
     }
 
     async fn last_add(&self, plugin: &str, pod: &str) -> Result<CniCall, LabError> {
+        self.may_call(plugin)?;
         let NodePaths { cache_dir, bin_dir, .. } = self.directories();
         let (hand, results) = (self.hand().await?, cache_dir.join("results"));
         for entry in hand.list(&results).await? {
