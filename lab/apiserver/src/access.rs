@@ -27,7 +27,7 @@ use crate::rbac::{Account, Attributes, allowed};
 use crate::roles;
 use crate::store::{Key, Store};
 
-/// What a token is bound to may be over for so long (`invalidIfDeletedBefore` of `pkg/serviceaccount/claims.go`).
+/// Leeway for deletion timestamps of bound objects (`invalidIfDeletedBefore` of `pkg/serviceaccount/claims.go`).
 const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
 /// Sender of a request.

@@ -209,7 +209,7 @@ impl<H: Handler> Server<H> {
     }
 }
 
-/// How long a connection lasts.
+/// Lifetime of a connection.
 struct Term {
     closed: watch::Receiver<bool>,
     tls: watch::Receiver<Option<Arc<ServerConfig>>>,

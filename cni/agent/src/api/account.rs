@@ -17,11 +17,11 @@ use k8s_openapi::jiff::fmt::rfc2822;
 use super::error::Token;
 use super::token;
 
-/// Tolerated clock skew between node and API server, where an answer has no `Date`. Kubelets renew a token of an hour, the default, when twelve minutes are left (a fifth of
-/// it): one that is nearer to its end than this was not renewed, and may be over by the API server's clock.
+/// Tolerated clock skew between node and API server, where an answer has no `Date`. Kubelets renew a token of an hour, the default, when twelve
+/// minutes are left (a fifth of it): one that is nearer to its end than this was not renewed, and may be over by the API server's clock.
 const SKEW: Duration = Duration::from_secs(600);
 
-/// How exactly `Date` tells when a token was refused: in seconds, of an answer that took a while.
+/// Resolution of `Date`, and latency of the answer.
 const PRECISION: Duration = Duration::from_secs(5);
 
 /// No token to send.

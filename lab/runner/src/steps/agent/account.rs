@@ -76,7 +76,7 @@ async fn brought(world: &mut LabWorld, file: &str, is_new: impl Fn(&str) -> bool
     node.until(BROUGHT, &[&path], look).await.map_err(of_kubelet)
 }
 
-/// What a kubelet does not do is no fault of the system under test.
+/// A kubelet's failure is inconclusive: it is not under test.
 fn of_kubelet(stop: Stop) -> Stop {
     match stop {
         Stop::Wrong(why) => Stop::Harness(why),
@@ -84,7 +84,7 @@ fn of_kubelet(stop: Stop) -> Stop {
     }
 }
 
-/// Where a real kubelet has a file of the account of the agent's pod.
+/// Path of a file of the agent's account on a real node.
 async fn mounted(world: &mut LabWorld, file: &str) -> Result<PathBuf, Stop> {
     let name = agent(world).await?;
     let pod = world.cluster().await?.pod(&name.namespace, &name.name).await?.unwrap_or_default();

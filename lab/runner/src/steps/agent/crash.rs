@@ -115,8 +115,12 @@ impl Sweep {
             match process(world, &PodName::new(SYSTEM_NAMESPACE, NAME), CONTAINER).await {
                 Ok(tracer) => match traced(&tracer).await {
                     // Its container ends after it: the other way round it would go on for a moment, with its ports.
-                    Some(program) if program.signal(Signal::Kill).await.is_ok() => {}
-                    _ => ended = Ended::Killed,
+                    Some(program) => match program.signal(Signal::Kill).await {
+                        Err(error) if traced(&tracer).await.is_some() => return Err(error),
+                        Err(_) => ended = Ended::Killed,
+                        Ok(()) => {}
+                    },
+                    None => ended = Ended::Killed,
                 },
                 Err(Stop::Wrong(_)) => ended = Ended::Killed,
                 Err(error) => return Err(error),
