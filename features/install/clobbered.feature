@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: What others do to the CNI directory is healed (field S8 and S26; installer faults 7, 8 and 10)
   The primary CNI rewrites its file when it starts, and some do it all the time. The agent is ready only while runtimes get to our entry.
 

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: The API server is restarted while pods start
   An upgrade of the control plane does so, for seconds or a minute. The kubelet goes on with the pods that it knows of, and the plugin asks the
   node's agent, which answers from what it has watched; whoever knows nothing of a pod refuses it, and the kubelet tries again.

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: Many pods at once cost the API server nothing (istio-60472; field S23)
   A node that comes back starts all of its pods together. Each of them asks the agent, and none of them the API server.
 

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: Credentials that are refused hold pods up, and never the agent that brings new ones (istio-57438, istio-38077; field S10)
   A node whose agent is gone for long has an expired token in its kubeconfig. Pods of the mesh wait, with an error that says why; the agent's
   own pod passes, or nobody would ever renew the token.

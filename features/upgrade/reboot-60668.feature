@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: After a reboot the agent's own pod starts first (istio-60668)
   The configuration outlives the reboot and names a plugin that can ask nobody: sockets and credentials went with /run. The plugin lets the
   agent's own pod pass by its name, and every other one waits.

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: An uninstall leaves the node as it was, and nothing stuck (istio-59846; field S12 and S24)
   The entry goes before the credentials and the binary, so that no configuration names what is not there. The binary stays as long as the
   runtime has pods that it set up with it: some runtimes call it once more for each.

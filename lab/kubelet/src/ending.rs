@@ -65,14 +65,20 @@ impl NetnsNode {
         }
         (parts.sandbox, parts.credentials) = (None, None);
         let _ = self.agent.forget(&slot.plan.pod);
-        let pods: Api<Pod> = Api::namespaced(self.access.client.clone(), &slot.plan.pod.namespace);
-        let own = Preconditions { uid: Some(slot.plan.uid.clone()), resource_version: None };
-        let now = DeleteParams { preconditions: Some(own), ..DeleteParams::default().grace_period(0) };
-        // Gone already if its deletion had no grace.
-        let _ = pods.delete(&slot.plan.pod.name, &now).await;
+        if !self.chain.ends_with_node() {
+            self.delete_object(&slot.plan).await;
+        }
         self.dismiss(slot);
         slot.reach(Stage::Gone);
         None
+    }
+
+    async fn delete_object(&self, plan: &Plan) {
+        let pods: Api<Pod> = Api::namespaced(self.access.client.clone(), &plan.pod.namespace);
+        let own = Preconditions { uid: Some(plan.uid.clone()), resource_version: None };
+        let now = DeleteParams { preconditions: Some(own), ..DeleteParams::default().grace_period(0) };
+        // Gone already if its deletion had no grace.
+        let _ = pods.delete(&plan.pod.name, &now).await;
     }
 
     /// Remembers a sandbox that was not taken down.

@@ -35,7 +35,7 @@ impl NetnsNode {
         let started = netns::inside(self.netns.path(), move || {
             pids.join()?;
             rootfs::show(&shown)?;
-            pids.mount_proc(Path::new("/proc"))?;
+            pids.show_proc(Path::new("/proc"))?;
             Ok::<_, Error>(command.spawn())
         });
         let failed = |why: String| Error::Process { program: workload.clone(), why };

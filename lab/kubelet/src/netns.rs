@@ -43,6 +43,9 @@ pub enum NamespaceRole {
     Pod,
 }
 
+/// `rp_filter` of a new namespace.
+const UNFILTERED: u8 = 0;
+
 impl NamespaceRole {
     fn sysctls(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -283,11 +286,14 @@ pub async fn add_addresses(path: &Path, addresses: &[IpAddr]) -> Result<(), Erro
     Ok(added?)
 }
 
-/// Sets `rp_filter` in the namespace at `path`, for the interfaces that are there and those to come.
+/// Sets `rp_filter` in the new namespace at `path`, for the interfaces that are there and those to come.
 ///
 /// # Errors
 /// The namespace cannot be entered, or the kernel refuses it.
 pub async fn filter_reverse_paths(path: &Path, value: u8) -> Result<(), Error> {
+    if value == UNFILTERED {
+        return Ok(());
+    }
     let write = move || {
         ["all", "default"].iter().try_for_each(|of| {
             let path = Path::new("/proc/sys/net/ipv4/conf").join(of).join("rp_filter");

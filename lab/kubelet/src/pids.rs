@@ -3,10 +3,13 @@
 //! other's. The kernel ends all of them with the first one.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use nix::sched::{CloneFlags, setns, unshare};
+use rustix::fs::CWD;
+use rustix::io::Errno;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use tokio::process::{Child, Command};
 
 use crate::error::Error;
@@ -21,7 +24,8 @@ pub struct Pids {
     #[expect(dead_code, reason = "held for its drop")]
     first: Child,
     namespace: File,
-    workload: PathBuf,
+    /// Mount namespace of the first process, whose `/proc` is theirs.
+    mounts: File,
 }
 
 impl Pids {
@@ -40,10 +44,13 @@ impl Pids {
             unshare(CloneFlags::CLONE_NEWPID).map_err(|e| Error::system("make a pid namespace")(e.into()))?;
             let first = command.spawn().map_err(Error::file("run", &workload))?;
             // It has a number until somebody waits for it.
-            let path = format!("/proc/{}/ns/pid", first.id().unwrap_or_default());
-            let namespace = File::open(&path).map_err(Error::file("open", path))?;
-            let pids = Self { first, namespace, workload };
-            pids.mount_proc(&root.0.join("proc"))?;
+            let own = format!("/proc/{}/ns", first.id().unwrap_or_default());
+            let open = |name| {
+                let path = Path::new(&own).join(name);
+                File::open(&path).map_err(Error::file("open", path))
+            };
+            let pids = Self { first, namespace: open("pid")?, mounts: open("mnt")? };
+            mount_first_proc(&workload, &root.0.join("proc"))?;
             // Its program is the lab's, which the node does not have: it is moved there once it runs.
             root.enter()?;
             Ok(pids)
@@ -57,15 +64,32 @@ impl Pids {
             .map_err(|errno| Error::system("enter a pid namespace")(errno.into()))
     }
 
-    /// Mounts their `/proc`, where this thread sees it. This thread is none of them, what it has started since [`Self::join`] is.
-    pub(crate) fn mount_proc(&self, at: &Path) -> Result<(), Error> {
-        let mut command = std::process::Command::new(&self.workload);
-        command.arg("mount-proc").arg(at).env_clear().stdin(Stdio::null());
-        let output = command.output().map_err(Error::file("run", &self.workload))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let why = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
-        Err(Error::Process { program: self.workload.clone(), why })
+    /// Shows their `/proc` at this place to this thread, and to what it starts.
+    pub(crate) fn show_proc(&self, at: &Path) -> Result<(), Error> {
+        let own = Path::new("/proc/thread-self/ns/mnt");
+        let own = File::open(own).map_err(Error::file("open", own))?;
+        let go = |mounts| {
+            setns(mounts, CloneFlags::CLONE_NEWNS)
+                .map_err(|errno| Error::system("enter a mount namespace")(errno.into()))
+        };
+        go(&self.mounts)?;
+        let copied =
+            open_tree(CWD, "/proc", OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC);
+        go(&own)?;
+        let failed = |errno: Errno| Error::file("mount", at)(errno.into());
+        let copied = copied.map_err(failed)?;
+        move_mount(copied, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(failed)
     }
+}
+
+/// Mounts the `/proc` of the pid namespace that this thread starts processes in: one of these has to do it.
+fn mount_first_proc(workload: &Path, at: &Path) -> Result<(), Error> {
+    let mut command = std::process::Command::new(workload);
+    command.arg("mount-proc").arg(at).env_clear().stdin(Stdio::null());
+    let output = command.output().map_err(Error::file("run", workload))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let why = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+    Err(Error::Process { program: workload.to_owned(), why })
 }

@@ -130,7 +130,7 @@ impl Program {
         match (&self.root, &self.resolv_conf) {
             (Some(root), resolv_conf) => {
                 let mount_proc =
-                    |at: &Path| pids.map_or_else(|| rootfs::mount_proc(at), |pids| pids.mount_proc(at));
+                    |at: &Path| pids.map_or_else(|| rootfs::mount_proc(at), |pids| pids.show_proc(at));
                 root.enter(resolv_conf.as_deref(), mount_proc)?;
             }
             (None, Some(file)) => netns::hide_behind(file, Path::new(RESOLV_CONF))?,
@@ -140,7 +140,7 @@ impl Program {
             rootfs::show(&self.mounts)?;
         }
         if let Some(pids) = pids.filter(|_| self.sees_pids) {
-            pids.mount_proc(Path::new("/proc"))?;
+            pids.show_proc(Path::new("/proc"))?;
         }
         if self.files == Files::ReadOnly {
             netns::write_nothing()?;

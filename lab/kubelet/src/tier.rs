@@ -257,6 +257,7 @@ async fn node(
 
 /// Ends whatever runs on a node. Returns what was not undone.
 async fn end(node: &NetnsNode, deadline: Duration) -> Result<Leftovers, Error> {
+    node.chain.end_with_node();
     let slots = node.slots();
     join_all(slots.iter().map(|slot| node.stop(slot, Ending::Kill))).await;
     let left = node.leftovers();

@@ -62,7 +62,7 @@ pub struct Cli {
 pub enum Command {
     /// Builds the binaries, enters a sandbox and runs features
     #[command(after_help = EXAMPLES)]
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Starts a cluster that stays until Ctrl-C, and prints how kubectl reaches it
     Up(UpArgs),
     /// Removes what `run --kubeconfig` left in a cluster where it was killed: every namespace labelled cnilab.millrace.dev/run
@@ -171,7 +171,7 @@ fn parse_shard(text: &str) -> Result<Shard, String> {
 }
 
 /// Arguments of `run`.
-#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
 pub struct RunArgs {
     /// Which scenarios.
     #[command(flatten)]
@@ -185,6 +185,9 @@ pub struct RunArgs {
     /// With --mutant: each defect only against the first scenario that names it
     #[arg(long, requires = "mutant")]
     pub quick: bool,
+    /// With --mutant: a report of the same tree. What passed there is not played once more without a defect
+    #[arg(long, value_name = "FILE", requires = "mutant")]
+    pub control: Vec<PathBuf>,
     /// Exit code 4 also where only what is optional is lacking: the iptables tools, the musl target
     #[arg(long, conflicts_with = "mutant")]
     pub strict: bool,
@@ -324,23 +327,11 @@ impl SweepArgs {
         let cores =
             std::thread::available_parallelism().map_or(1, |cores| u16::try_from(cores.get()).unwrap_or(1));
         Ok(RunArgs {
-            selection: Selection::default(),
             sut: self.sut,
-            mutant: None,
-            quick: false,
-            strict: false,
-            keep: false,
             report_dir: Some(self.report_dir.unwrap_or(report_dir)),
-            kubeconfig: None,
-            image: String::new(),
-            agent_image: None,
-            on: RealArgs::default(),
-            container: false,
             jobs: Some(self.jobs.unwrap_or(cores)),
-            chaos: None,
-            stress: None,
-            seed: None,
             sweep: Some(Box::new(Wanted { name: self.name, only: self.only, write })),
+            ..RunArgs::default()
         })
     }
 }

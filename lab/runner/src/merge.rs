@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
-use serde::Deserialize;
 
 use crate::cli::{MergeArgs, Selection, Shard};
 use crate::exit::Exit;
@@ -52,15 +51,7 @@ pub fn merge(args: &MergeArgs) -> anyhow::Result<Exit> {
 
 /// Reads a report that is not where the merged one goes.
 fn read(path: &Path, to: &Path) -> anyhow::Result<Given> {
-    #[derive(Deserialize)]
-    struct Version {
-        schema: u32,
-    }
-    let about = || path.display().to_string();
-    let text = std::fs::read_to_string(path).with_context(about)?;
-    let Version { schema } = serde_json::from_str(&text).with_context(about)?;
-    ensure!(schema == SCHEMA, "{}: schema: {schema}, and this cnilab reads {SCHEMA}", path.display());
-    let report = serde_json::from_str(&text).with_context(about)?;
+    let report = report::read(path)?;
     let is_there = to.canonicalize().is_ok_and(|to| directory(path).canonicalize().is_ok_and(|at| at == to));
     ensure!(!is_there, "{}: the merged report would replace it: name another --report-dir", path.display());
     Ok(Given { path: path.to_owned(), report })

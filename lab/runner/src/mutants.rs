@@ -20,12 +20,17 @@ pub mod progress;
 pub mod table;
 pub mod weave;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
 
 use crate::catalogue::{Catalogue, Entry};
 use crate::cli::Selection;
 use crate::locate::Workspace;
 use crate::plan::Mutants;
+use crate::report;
+use crate::verdict::Verdict;
 use weave::Places;
 
 /// Command line's word for every defect.
@@ -33,7 +38,12 @@ const ALL: &str = "all";
 
 /// The defects that `name` means, among the selected scenarios. Whether names and plants match is told from all of
 /// them. `None` if there is no such defect.
-pub fn find(workspace: &Workspace, name: &str, selected: &Catalogue) -> anyhow::Result<Option<Mutants>> {
+pub fn find(
+    workspace: &Workspace,
+    name: &str,
+    selected: &Catalogue,
+    controls: &[PathBuf],
+) -> anyhow::Result<Option<Mutants>> {
     let planted = weave::weave(&workspace.root)?.places;
     let named = names(&Catalogue::read(&workspace.root, &Selection::default())?);
     let mut found = sort_out(name, &planted, &named, &names(selected));
@@ -41,6 +51,10 @@ pub fn find(workspace: &Workspace, name: &str, selected: &Catalogue) -> anyhow::
         return Ok(None);
     }
     let defects = defects::read(&workspace.root)?;
+    for path in controls {
+        let scenarios = report::read(path).context("--control")?.scenarios;
+        found.controls.extend(scenarios.into_iter().filter(|record| record.verdict == Verdict::Pass));
+    }
     found.steps = defects.into_iter().filter_map(|defect| Some((defect.name, defect.step?))).collect();
     Ok(Some(found))
 }
@@ -52,7 +66,7 @@ fn sort_out(name: &str, planted: &Places, named: &BTreeSet<String>, selected: &B
         played: selected.iter().filter(meant).filter(is_planted).cloned().collect(),
         unplanted: named.iter().filter(meant).filter(|one| !is_planted(one)).cloned().collect(),
         unnamed: planted.keys().filter(meant).filter(|one| !named.contains(*one)).cloned().collect(),
-        steps: BTreeMap::new(),
+        ..Mutants::default()
     }
 }
 fn names(catalogue: &Catalogue) -> BTreeSet<String> {
@@ -92,7 +106,7 @@ mod tests {
         let workspace = Workspace::find().unwrap();
         let everything = Catalogue::read(&workspace.root, &Selection::default()).unwrap();
         let all: Vec<String> = names(&everything).into_iter().collect();
-        for entry in everything.with_mutants(&all, Depth::EveryScenario).entries {
+        for entry in everything.with_mutants(&all, Depth::EveryScenario, &[]).entries {
             let path = tier::directory(&entry.id).join("node-1/run/agent.sock");
             assert!(path.as_os_str().len() < 108, "{}", path.display());
         }
@@ -102,7 +116,7 @@ mod tests {
     fn every_name_in_the_features_is_planted_and_every_plant_is_named() {
         let workspace = Workspace::find().unwrap();
         let everything = Catalogue::read(&workspace.root, &Selection::default()).unwrap();
-        let all = find(&workspace, ALL, &everything).unwrap().unwrap();
+        let all = find(&workspace, ALL, &everything, &[]).unwrap().unwrap();
         assert_eq!((all.unplanted, all.unnamed), (Vec::<String>::new(), Vec::<String>::new()));
         assert!(all.played.len() > 40, "{}", all.played.len());
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::binaries::PLUGIN;
 use crate::cli::{KubernetesVersion, NodeApi, NodeNetwork, NodeRuntime, RunArgs, UpArgs};
 use crate::product::Product;
+use crate::verdict::Record;
 
 /// Privilege of the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +67,7 @@ impl Sut {
 }
 
 /// Defects of a run, as far as they are known before it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Mutants {
     /// Those that are played: of the catalogue, and named by a selected scenario.
     pub played: Vec<String>,
@@ -76,6 +77,8 @@ pub struct Mutants {
     pub unnamed: Vec<String>,
     /// Step that must catch a defect, where the catalogue names one.
     pub steps: BTreeMap<String, String>,
+    /// What passed without a defect in an earlier run.
+    pub controls: Vec<Record>,
 }
 
 /// Orders of the first process of the sandbox.

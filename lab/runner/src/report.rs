@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use cluster::Probe;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,22 @@ use crate::verdict::{Record, Totals};
 
 /// The version of the report's shape; raised when a field changes its meaning.
 pub(crate) const SCHEMA: u32 = 5;
+
+/// Reads a report.
+///
+/// # Errors
+/// It is none, or of another version.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Report> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema: u32,
+    }
+    let about = || path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(about)?;
+    let Version { schema } = serde_json::from_str(&text).with_context(about)?;
+    ensure!(schema == SCHEMA, "{}: schema: {schema}, and this cnilab reads {SCHEMA}", path.display());
+    serde_json::from_str(&text).with_context(about)
+}
 
 /// Product under test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -40,6 +40,7 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
         Some(mutants) => selected.with_mutants(
             &mutants.played,
             if plan.args.quick { Depth::OneScenario } else { Depth::EveryScenario },
+            &mutants.controls,
         ),
         None => match plan.args.stress {
             Some(times) => selected.repeated(times),
@@ -72,7 +73,10 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
         _ => Ok(()),
     };
     let exit = match &plan.mutants {
-        Some(mutants) => tell(&plan, MutantReport::new(header, mutants, &records, seconds), interrupted)?,
+        Some(mutants) => {
+            let all = [records, mutants.controls.clone()].concat();
+            tell(&plan, MutantReport::new(header, mutants, &all, seconds), interrupted)?
+        }
         None => {
             measured(&plan, &catalogue, &ledger, &header, &records)?;
             conclude(&plan, Report::new(header, &plan, records, seconds), interrupted)?
@@ -342,7 +346,7 @@ pub(crate) fn print(report: &Report, exit: Exit, (dir, again): (&str, &str)) {
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use crate::cli::{RealArgs, RunArgs, Selection};
+    use crate::cli::{RunArgs, Selection};
 
     use super::*;
 
@@ -372,28 +376,9 @@ Feature: The harness itself
 ";
 
     fn plan(root: &Path) -> Arc<Plan> {
-        let args = RunArgs {
-            selection: Selection::default(),
-            sut: None,
-            mutant: None,
-            quick: false,
-            strict: false,
-            keep: false,
-            report_dir: None,
-            kubeconfig: None,
-            image: String::new(),
-            agent_image: None,
-            on: RealArgs::default(),
-            container: false,
-            jobs: None,
-            chaos: None,
-            stress: None,
-            seed: None,
-            sweep: None,
-        };
         let sut = Sut::of_cluster();
         Arc::new(Plan {
-            args,
+            args: RunArgs::default(),
             root: root.to_owned(),
             report_dir: root.to_owned(),
             sut,

@@ -29,7 +29,7 @@ const JOBS_PER_CORE: usize = 12;
 /// Runs the command line.
 pub fn start(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
-        Command::Run(args) => plan_run(args),
+        Command::Run(args) => plan_run(*args),
         Command::Sweep(args) => {
             let report_dir = Workspace::find()?.lab.join("sweep");
             plan_run(args.run(report_dir)?)
@@ -189,7 +189,7 @@ fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
     };
     let mutants = match &args.mutant {
         None => None,
-        Some(name) => match mutants::find(&workspace, name, &catalogue)? {
+        Some(name) => match mutants::find(&workspace, name, &catalogue, &args.control)? {
             Some(mutants) => Some(mutants),
             None => {
                 eprintln!(

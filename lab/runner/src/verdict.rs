@@ -106,7 +106,7 @@ pub struct Runs {
 }
 
 /// A selected scenario with its verdict.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// `redirection/outbound/tcp-through-proxy[ipv6]`: see [`crate::names`].

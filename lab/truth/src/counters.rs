@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rules of a namespace, each with its counter, as the kernel lists them.
 
+mod list;
+
 use std::fmt;
 
 use netfilter::Backend;
@@ -74,6 +76,53 @@ pub fn nf_family(family: Family) -> NfFamily {
     match family {
         Family::V4 => NfFamily::Ip,
         Family::V6 => NfFamily::Ip6,
+    }
+}
+
+/// The family of the tables that packets of a family meet.
+#[must_use]
+pub fn met_by(dialect: Dialect, family: Family) -> NfFamily {
+    match dialect {
+        Dialect::Iptables => nf_family(family),
+        Dialect::Nft => NfFamily::Inet,
+    }
+}
+
+/// Counters of the calling thread's namespace, read again and again.
+#[derive(Debug)]
+pub(crate) enum Live {
+    NfTables(list::List),
+    Legacy,
+}
+
+impl Live {
+    pub(crate) fn open(backend: Backend) -> anyhow::Result<Self> {
+        match backend {
+            Backend::NftCompat | Backend::Nft | Backend::IptablesNft => {
+                Ok(Self::NfTables(list::List::open()?))
+            }
+            Backend::IptablesLegacy => Ok(Self::Legacy),
+        }
+    }
+
+    /// Packets by rule of a family's tables, in the order of [`read`].
+    pub(crate) fn packets(&mut self, family: NfFamily) -> anyhow::Result<Vec<u64>> {
+        match self {
+            Self::NfTables(list) => list.packets(number(family)),
+            Self::Legacy => {
+                let all = read(Backend::IptablesLegacy)?.into_iter();
+                Ok(all.filter(|(place, _)| place.family == family).map(|(_, packets)| packets).collect())
+            }
+        }
+    }
+}
+
+/// `NFPROTO_INET`, `NFPROTO_IPV4`, `NFPROTO_IPV6`
+fn number(family: NfFamily) -> u8 {
+    match family {
+        NfFamily::Inet => 1,
+        NfFamily::Ip => 2,
+        NfFamily::Ip6 => 10,
     }
 }
 

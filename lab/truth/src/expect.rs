@@ -4,12 +4,11 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use netfilter::snapshot::NfFamily;
 use redirect::Config;
 use redirect::packet::Outcome;
 use redirect::ruleset::{Dialect, Family, Ruleset};
 
-use crate::counters::{Place as RulePlace, nf_family};
+use crate::counters::{Place as RulePlace, met_by};
 use crate::derive::{APP, proxy, proxy_ports};
 use crate::exchange::Seen;
 use crate::flow::{Course, End, Pod, Shape, follow};
@@ -56,7 +55,7 @@ pub fn course(rules: &Ruleset, pod: &Pod, spec: &Spec, source_port: u16) -> Cour
 #[must_use]
 pub fn expect(rules: &Ruleset, spec: &Spec, source_port: u16, course: &Course) -> Expected {
     let native = rules.dialect == Dialect::Nft;
-    let family = if native { NfFamily::Inet } else { nf_family(spec.family()) };
+    let family = met_by(rules.dialect, spec.family());
     let steps = course.verdicts.iter().flat_map(|verdict| &verdict.steps);
     let place = |step: &redirect::packet::Step| RulePlace {
         family,

@@ -7,11 +7,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail, ensure};
 use netfilter::Backend;
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
+use nix::sys::socket::{MsgFlags, recv, send};
 
-/// `NLM_F_REQUEST`, and with an answer.
-const REQUEST: u16 = 1;
-const ANSWERED: u16 = REQUEST | 4;
+use crate::nfnetlink::{ANSWERED, REQUEST, message, open};
+
 /// `NFNL_MSG_BATCH_BEGIN`, `NFNL_MSG_BATCH_END`, and the sub-system that they name.
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
@@ -23,7 +22,7 @@ const DELETE_CONNECTIONS: u16 = 1 << 8 | 2;
 
 /// All connections: a port may be used again as if for the first time.
 pub fn connections() -> anyhow::Result<()> {
-    ask(&message(DELETE_CONNECTIONS, ANSWERED, [0, 0]))
+    ask(&message(DELETE_CONNECTIONS, ANSWERED, 0, [0, 0]))
 }
 
 /// All rules, through whatever back end they came.
@@ -52,27 +51,16 @@ fn empty(tool: &str) -> anyhow::Result<()> {
 /// All tables of nf_tables.
 fn tables() -> anyhow::Result<()> {
     let batch = [
-        message(BATCH_BEGIN, REQUEST, NF_TABLES),
-        message(DELETE_TABLES, ANSWERED, [0, 0]),
-        message(BATCH_END, REQUEST, NF_TABLES),
+        message(BATCH_BEGIN, REQUEST, 0, NF_TABLES),
+        // Without anything behind it, a deletion means all.
+        message(DELETE_TABLES, ANSWERED, 0, [0, 0]),
+        message(BATCH_END, REQUEST, 0, NF_TABLES),
     ];
     ask(&batch.concat())
 }
 
-/// `struct nlmsghdr` and `struct nfgenmsg`; without anything behind, a deletion means all.
-fn message(kind: u16, flags: u16, subsystem: [u8; 2]) -> Vec<u8> {
-    let mut message = Vec::with_capacity(20);
-    message.extend(20_u32.to_ne_bytes());
-    message.extend(kind.to_ne_bytes());
-    message.extend(flags.to_ne_bytes());
-    message.extend([0; 10]);
-    message.extend(subsystem);
-    message
-}
-
 fn ask(request: &[u8]) -> anyhow::Result<()> {
-    let (kind, flags) = (SockType::Raw, SockFlag::SOCK_CLOEXEC);
-    let fd = socket(AddressFamily::Netlink, kind, flags, SockProtocol::NetlinkNetFilter)?;
+    let fd = open()?;
     send(fd.as_raw_fd(), request, MsgFlags::empty())?;
     let mut answer = [0; 256];
     let length = recv(fd.as_raw_fd(), &mut answer, MsgFlags::empty())?;

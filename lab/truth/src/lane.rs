@@ -14,7 +14,7 @@ use redirect::Config;
 use redirect::generate::ruleset;
 use redirect::ruleset::Ruleset;
 
-use crate::counters::{self, Known, Place};
+use crate::counters::{self, Known, Live, Place};
 use crate::data::{self, Case};
 use crate::derive;
 use crate::exchange::{self, MORE_PATIENCE, PATIENCE, Proxy, Seen};
@@ -159,6 +159,7 @@ impl Lane<'_> {
             proxy: &Proxy::listen(&config).context("cannot listen as the proxy")?,
             known: &known,
             counters: before,
+            live: Live::open(backend)?,
             met: BTreeSet::new(),
             ports: BTreeSet::new(),
             settling: SETTLING,
@@ -171,6 +172,9 @@ impl Lane<'_> {
             let counts = self.findings.disagreements.len() < disagreements + ENOUGH;
             pass.settling = if counts { SETTLING } else { Duration::ZERO };
             self.packet(&mut pass, spec).with_context(|| spec.to_string())?;
+        }
+        if self.findings.disagreements.len() < disagreements + ENOUGH {
+            self.others(&pass, &counters::read(backend)?);
         }
         self.findings.cover(&known, &pass.met);
         if let Some(routes) = ground::policy_routes(&config) {
@@ -210,6 +214,18 @@ impl Lane<'_> {
         }
     }
 
+    /// Records rules that moved without a packet of their family.
+    fn others(&mut self, pass: &Pass<'_>, live: &[(Place, u64)]) {
+        for ((place, before), (_, now)) in
+            pass.counters.iter().zip(live).filter(|(before, now)| before != now)
+        {
+            let name = &pass.case.name;
+            let text =
+                format!("{} {name}: rule {place} went from {before} to {now} by itself", self.plan.backend);
+            self.findings.disagreements.push(text);
+        }
+    }
+
     fn packet(&mut self, pass: &mut Pass<'_>, spec: &Spec) -> anyhow::Result<()> {
         let port = spec.source_port.unwrap_or_else(|| self.next_port(pass.pod, spec));
         if !pass.ports.insert(port) {
@@ -222,7 +238,8 @@ impl Lane<'_> {
         let patience = if self.findings.astray.is_empty() { MORE_PATIENCE } else { PATIENCE };
         let patience = course.is_answered.then_some(patience);
         let seen = exchange::send(&self.net, pass.proxy, spec, port, patience)?;
-        let moved = pass.moved(self.plan.backend, &expected)?;
+        let family = counters::met_by(self.plan.backend.dialect(), spec.family());
+        let moved = pass.moved(family, &expected)?;
         self.findings.packets += 1;
         *self.findings.outcomes.entry(expected.word).or_default() += 1;
         let is_astray = !expect::agrees(&expected.seen, &seen);

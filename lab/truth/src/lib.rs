@@ -35,6 +35,7 @@ pub mod flow;
 pub mod forget;
 pub mod lane;
 pub mod net;
+mod nfnetlink;
 pub mod packet;
 pub mod random;
 pub mod segment;

@@ -3,10 +3,11 @@
 //! a failure, DEL in reverse. With which configuration is a matter of the runtime's profile.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use cluster::profile::{Calls, FailedTeardown, Teardown};
-use cluster::{ChainFailure, CniAnswer, CniCall, Kernel, NodePaths, RuntimeProfile};
+use cluster::{BASE_PLUGIN, ChainFailure, CniAnswer, CniCall, Kernel, NodePaths, RuntimeProfile};
 use serde_json::{Map, Value, json};
 
 use super::cache::{Cache, CachedResult};
@@ -66,6 +67,8 @@ pub struct Chain {
     /// Additional environment of plugins.
     env: BTreeMap<String, String>,
     calls: Mutex<Vec<(CniCall, CniAnswer)>>,
+    /// The node's namespaces go next, and with them all that [`BASE_PLUGIN`] made.
+    ends_with_node: AtomicBool,
 }
 
 fn by_itself(message: String) -> ChainFailure {
@@ -86,7 +89,27 @@ impl Chain {
     ) -> Result<Self, Error> {
         let cache = Cache::new(&paths.cache_dir, profile.cache);
         let loaded = Loaded::new(&paths.conf_dir, &paths.bin_dir, profile)?;
-        Ok(Self { paths, caller, multus, cache, loaded, profile, env, calls: Mutex::default() })
+        Ok(Self {
+            paths,
+            caller,
+            multus,
+            cache,
+            loaded,
+            profile,
+            env,
+            calls: Mutex::default(),
+            ends_with_node: AtomicBool::default(),
+        })
+    }
+
+    /// Leaves to the end of the node what it takes with it anyway.
+    pub fn end_with_node(&self) {
+        self.ends_with_node.store(true, Ordering::Relaxed);
+    }
+
+    /// True after [`Self::end_with_node`].
+    pub(crate) fn ends_with_node(&self) -> bool {
+        self.ends_with_node.load(Ordering::Relaxed)
     }
 
     /// Plugin calls so far, with their answers.
@@ -279,7 +302,10 @@ impl Chain {
     ) -> Result<(), ChainError> {
         // Older plugins do not expect a result in DEL.
         let previous = result.filter(|_| list.speaks(0, 4));
-        for plugin in list.plugins.iter().rev() {
+        let is_due = |plugin: &&Map<String, Value>| {
+            !self.ends_with_node() || plugin.get("type").is_none_or(|of| of != BASE_PLUGIN)
+        };
+        for plugin in list.plugins.iter().rev().filter(is_due) {
             let extra = extra(previous.as_ref(), attachment);
             self.one("DEL", list, plugin, Some(attachment), extra).await?;
         }

@@ -8,6 +8,7 @@ use cucumber::gherkin;
 
 use super::{Catalogue, Entry};
 use crate::stress;
+use crate::verdict::Record;
 
 /// Scenarios that each defect is played against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,9 +60,9 @@ impl Catalogue {
         })
     }
 
-    /// The scenarios that name one of these defects: each once as it is, and once with each that it names.
+    /// The scenarios that name one of these defects: each once as it is, unless that is among the controls already, and once with each that it names.
     #[must_use]
-    pub fn with_mutants(&self, names: &[String], depth: Depth) -> Self {
+    pub fn with_mutants(&self, names: &[String], depth: Depth, controls: &[Record]) -> Self {
         let against = |name: &str| {
             let named = self.entries.iter().filter(|entry| entry.mutants().any(|named| named == name));
             let ids = named.map(|entry| &entry.id);
@@ -71,8 +72,11 @@ impl Catalogue {
             }
         };
         let trials: Vec<_> = names.iter().map(|name| (name, against(name))).collect();
-        let mut all =
-            self.played(Copied::AsItIs, &|entry| trials.iter().any(|(_, ids)| ids.contains(&entry.id)));
+        let is_due = |entry: &Entry| {
+            trials.iter().any(|(_, ids)| ids.contains(&entry.id))
+                && !controls.iter().any(|control| control.id == entry.id)
+        };
+        let mut all = self.played(Copied::AsItIs, &is_due);
         for (name, ids) in &trials {
             all.extend(self.played(Copied::WithDefect(name), &|entry| ids.contains(&entry.id)));
         }

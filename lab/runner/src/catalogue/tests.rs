@@ -120,7 +120,7 @@ fn only_knows_former_names() {
 fn a_scenario_is_played_as_it_is_and_with_each_defect_that_it_names() {
     let names = ["late".to_owned(), "other".to_owned()];
     let everything = catalogue(&Selection::default()).unwrap();
-    let all = everything.with_mutants(&names, Depth::EveryScenario);
+    let all = everything.with_mutants(&names, Depth::EveryScenario, &[]);
     let ids: Vec<_> = all.entries.iter().map(|entry| entry.id.as_str()).collect();
     let wanted = ["[one]", "[two]", "[one]@late", "[two]@late"].map(|end| format!("group/thing/row{end}"));
     assert_eq!(ids, wanted);
@@ -128,9 +128,13 @@ fn a_scenario_is_played_as_it_is_and_with_each_defect_that_it_names() {
         feature.scenarios.iter().map(|scenario| all.find(feature, scenario).unwrap().id.as_str())
     });
     assert_eq!(found.collect::<Vec<_>>(), wanted);
-    let first = everything.with_mutants(&names, Depth::OneScenario);
+    let first = everything.with_mutants(&names, Depth::OneScenario, &[]);
     let ids: Vec<_> = first.entries.iter().map(|entry| entry.id.as_str()).collect();
     assert_eq!(ids, ["group/thing/row[one]", "group/thing/row[one]@late"]);
+    let controls = [everything.entries[1].record(Verdict::Pass, None)];
+    let known = everything.with_mutants(&names, Depth::EveryScenario, &controls);
+    let ids: Vec<_> = known.entries.iter().map(|entry| entry.id.as_str()).collect();
+    assert_eq!(ids, wanted[1..], "what passed is not played again without a defect");
 }
 
 #[test]

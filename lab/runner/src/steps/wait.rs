@@ -3,11 +3,19 @@
 
 use std::time::Duration;
 
-use cluster::Cluster;
-use tokio::time::{Instant, timeout};
+use cluster::{Cluster, News};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
+
+/// News that belong together: one change is told by each object that it touches, and by each request on the way.
+const BURST: Duration = Duration::from_millis(8);
+/// Longest pause between looks at what nobody tells of.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Longest wait with a defect that is played quickly: mostly what it breaks never comes.
+const TRIAL: Duration = Duration::from_secs(12);
 
 /// Looks until `found` finds something, or the deadline has passed, which the tier's patience stretches: then what it saw last is the reason.
 /// It looks again as soon as the cluster tells that something has happened, and now and then for what nobody tells of.
@@ -17,6 +25,7 @@ pub async fn eventually<T>(
     mut found: impl AsyncFnMut(&mut LabWorld) -> Result<T, Stop>,
 ) -> Result<T, Stop> {
     let tier = world.cluster().await?;
+    let deadline = if world.is_quick_trial() { deadline.min(TRIAL) } else { deadline };
     until(&**tier, deadline, async || found(world).await).await
 }
 
@@ -53,8 +62,18 @@ async fn until<T>(
             Err(Stop::Wrong(_) | Stop::Harness(_)) if since.elapsed() < deadline => {}
             ended => return ended,
         }
-        // Either way it is time to look.
-        let _told = timeout(tier.poll_interval(), news.next()).await;
+        let poll = tier.poll_interval();
+        // What has not come for long is not looked for as often.
+        let pause = (since.elapsed() / 8).clamp(poll, PAUSE.max(poll));
+        told(&mut *news, pause).await;
+    }
+}
+
+/// Returns once a burst of news is over, or after the pause.
+async fn told(news: &mut dyn News, pause: Duration) {
+    if timeout(pause, news.next()).await.is_ok() {
+        let over = Instant::now() + BURST;
+        while timeout_at(over, news.next()).await.is_ok() {}
     }
 }
 

@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use netfilter::Backend;
+use anyhow::ensure;
+use netfilter::snapshot::NfFamily;
 use redirect::ruleset::Ruleset;
 
-use crate::counters::{self, Known, Place};
+use crate::counters::{Known, Live, Place};
 use crate::data::Case;
 use crate::exchange::{self, Proxy};
 use crate::expect::{self, Expected};
@@ -24,6 +25,7 @@ pub(super) struct Pass<'a> {
     pub(super) proxy: &'a Proxy,
     pub(super) known: &'a [Known],
     pub(super) counters: Vec<(Place, u64)>,
+    pub(super) live: Live,
     pub(super) met: BTreeSet<Place>,
     /// Ports that packets have been sent from.
     pub(super) ports: BTreeSet<u16>,
@@ -32,19 +34,19 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// The rules that moved since the last packet. A packet that gets no answer ends without an event, so counters are read
-    /// until they say what was expected, or for as long as one may be behind.
-    pub(super) fn moved(&mut self, backend: Backend, expected: &Expected) -> anyhow::Result<BTreeSet<Place>> {
+    /// The rules that moved since the last packet, of the tables that packets of its family meet. A packet that gets no answer ends without an event,
+    /// so counters are read until they say what was expected, or for as long as one may be behind.
+    pub(super) fn moved(&mut self, family: NfFamily, expected: &Expected) -> anyhow::Result<BTreeSet<Place>> {
         let deadline = Instant::now() + self.settling;
         loop {
-            let after = counters::read(backend)?;
-            let pairs = after.iter().zip(&self.counters);
-            let moved: BTreeSet<Place> = pairs
-                .filter(|((_, now), (_, before))| now != before)
-                .map(|((place, _), _)| place.clone())
-                .collect();
+            let after = self.live.packets(family)?;
+            let before = || self.counters.iter().filter(|(place, _)| place.family == family);
+            ensure!(after.len() == before().count(), "{} rules are not those that were there", after.len());
+            let pairs = before().zip(&after).filter(|((_, before), now)| before != *now);
+            let moved: BTreeSet<Place> = pairs.map(|((place, _), _)| place.clone()).collect();
             if moved == expected.moved || Instant::now() >= deadline {
-                self.counters = after;
+                let before = self.counters.iter_mut().filter(|(place, _)| place.family == family);
+                before.zip(after).for_each(|((_, before), now)| *before = now);
                 return Ok(moved);
             }
         }
