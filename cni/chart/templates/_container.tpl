@@ -38,7 +38,7 @@ env:
       fieldRef:
         fieldPath: {{ $path }}
   {{- end }}
-  {{- range $name, $value := mergeOverwrite (include "istio-cni.ofMounts" .v | fromJson) .v.env }}
+  {{- range $name, $value := mergeOverwrite (include "istio-cni.ofPod" .v | fromJson) .v.env }}
   - name: {{ $name }}
     {{- with $value }}
     value: {{ . | quote }}
@@ -79,12 +79,16 @@ failureThreshold: 2147483647
 {{- end -}}
 
 {{- /*
-Settings that go with the pod's mounts. The agent takes them from its pod's template and not from the ConfigMap, which a pod with the mounts of
-another template may watch. An empty value is left out, as the API server leaves it out.
+Settings that hold for a pod's life: those that go with its mounts, and the taint of its own node. A change of them rolls the DaemonSet. The agent
+takes them from its pod's template and not from the ConfigMap, which a pod of another template may watch. An empty value is left out, as the API
+server leaves it out.
 */ -}}
-{{- define "istio-cni.ofMounts" -}}
+{{- define "istio-cni.ofPod" -}}
 {{- $settings := dict "CHAINED_CNI_PLUGIN" (toString .chained) "CNI_CONF_NAME" .cniConfFileName -}}
 {{- if .repair.enabled -}}{{ $_ := set $settings "MILLRACE_NETNS_DIR" .cniNetnsDir }}{{- end -}}
+{{- if eq .taint.mode "node" -}}
+{{- $settings = mergeOverwrite $settings (include "istio-cni.ownTaint" . | fromJson) -}}
+{{- end -}}
 {{- toJson $settings -}}
 {{- end -}}
 

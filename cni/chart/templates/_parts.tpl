@@ -54,6 +54,11 @@ sidecar.istio.io/inject: "false"
 {{- .taint.name | default (ternary "NodeReadiness" "cni.istio.io/not-ready" (eq .taint.mode "readiness")) -}}
 {{- end -}}
 
+{{- /* The agent's settings in taint.mode node. */ -}}
+{{- define "istio-cni.ownTaint" -}}
+{{- dict "MILLRACE_TAINT_OWN_NODE" "true" "MILLRACE_TAINT_NAME" (include "istio-cni.taintName" .) | toJson -}}
+{{- end -}}
+
 {{- /* Whether a controller of its own looks after taints. */ -}}
 {{- define "istio-cni.taintController" -}}
 {{- if has .taint.mode (list "readiness" "untaint") -}}true{{- end -}}

@@ -10,7 +10,7 @@ use super::taint;
 use crate::layers::get;
 use crate::setting::{Kind, Rendered};
 use crate::table;
-use crate::values::{TaintMode, Values};
+use crate::values::Values;
 
 /// `ConfigMap` that the agent watches.
 pub(super) fn config_map(make: &Maker<'_>) -> Value {
@@ -35,9 +35,8 @@ pub(super) fn settings(values: &Values) -> BTreeMap<String, String> {
     if values.istio_owned_cni_config && !values.istio_owned_cni_config_file_name.is_empty() {
         set("ISTIO_OWNED_CNI_CONFIG_FILENAME", values.istio_owned_cni_config_file_name.clone());
     }
-    if values.taint.mode == TaintMode::Node {
-        set("MILLRACE_TAINT_OWN_NODE", "true".to_owned());
-        set("MILLRACE_TAINT_NAME", taint::name(&values.taint).to_owned());
+    for (key, value) in taint::own_node(&values.taint) {
+        set(key, value.to_owned());
     }
     data
 }

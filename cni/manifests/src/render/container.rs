@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::make::{or, put_unless_empty};
+use super::taint;
 use crate::values::Values;
 
 /// Root and `DAC_OVERRIDE` write the runtime's directories, whoever owns them.
@@ -169,21 +170,22 @@ fn variables(values: &Values) -> Vec<Value> {
         ("POD_NAMESPACE", "metadata.namespace"),
         ("REPAIR_NODE_NAME", "spec.nodeName"),
     ];
-    let mut settings: BTreeMap<&str, &str> = of_mounts(values).into_iter().collect();
+    let mut settings: BTreeMap<&str, &str> = of_pod(values).into_iter().collect();
     settings.extend(values.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     let settings = settings.into_iter().map(|(name, value)| variable(name, value));
     fields.into_iter().map(|(name, path)| field(name, path)).chain(settings).collect()
 }
 
-/// Settings that go with the pod's mounts. The agent takes them from its pod's template and not from the `ConfigMap`, which a pod with
-/// the mounts of another template may watch.
-fn of_mounts(values: &Values) -> Vec<(&'static str, &str)> {
+/// Settings that hold for a pod's life: those that go with its mounts, and the taint of its own node. A change of them rolls the
+/// `DaemonSet`. The agent takes them from its pod's template and not from the `ConfigMap`, which a pod of another template may watch.
+fn of_pod(values: &Values) -> Vec<(&'static str, &str)> {
     let chained = if values.chained { "true" } else { "false" };
     let mut settings =
         vec![("CHAINED_CNI_PLUGIN", chained), ("CNI_CONF_NAME", values.cni_conf_file_name.as_str())];
     if values.repair.enabled {
         settings.push(("MILLRACE_NETNS_DIR", &values.cni_netns_dir));
     }
+    settings.extend(taint::own_node(&values.taint));
     settings
 }
 
@@ -197,4 +199,28 @@ fn variable(name: &str, value: &str) -> Value {
 /// Variable from the downward API.
 pub(super) fn field(name: &str, path: &str) -> Value {
     json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Context, Values};
+
+    #[test]
+    fn turning_the_own_nodes_taint_on_or_renaming_it_rolls_the_pods() {
+        let rendered = |taint| {
+            let user = json!({ "image": "example.com/mesh/install-cni:1", "taint": taint });
+            container(&Values::resolve(&user, &Context::default()).unwrap())
+        };
+        let off = rendered(json!({}));
+        let on = rendered(json!({ "mode": "node" }));
+        let renamed = rendered(json!({ "mode": "node", "name": "example.com/wait" }));
+        assert!(on != off && renamed != on);
+        for (container, name) in [(on, "cni.istio.io/not-ready"), (renamed, "example.com/wait")] {
+            let env = container["env"].as_array().unwrap();
+            assert!(env.contains(&json!({ "name": "MILLRACE_TAINT_OWN_NODE", "value": "true" })), "{env:?}");
+            assert!(env.contains(&json!({ "name": "MILLRACE_TAINT_NAME", "value": name })), "{env:?}");
+        }
+        assert_eq!(rendered(json!({ "mode": "untaint", "name": "example.com/wait" })), off, "a controller's");
+    }
 }

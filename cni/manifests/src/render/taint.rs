@@ -26,6 +26,14 @@ pub(super) fn name(taint: &Taint) -> &str {
     }
 }
 
+/// The agent's settings in `taint.mode` `node`.
+pub(super) fn own_node(taint: &Taint) -> Vec<(&'static str, &str)> {
+    if taint.mode != TaintMode::Node {
+        return Vec::new();
+    }
+    vec![("MILLRACE_TAINT_OWN_NODE", "true"), ("MILLRACE_TAINT_NAME", name(taint))]
+}
+
 /// Objects of the taint controller, in the modes that have one.
 pub(super) fn controller(values: &Values) -> Vec<Value> {
     let make = Maker::taint(values);
