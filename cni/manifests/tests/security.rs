@@ -184,6 +184,29 @@ fn on_openshift_a_controller_is_what_restricted_v2_admits_and_elsewhere_no_root(
     }
 }
 
+/// OpenShift chooses no user in kube-system and default: there the image's own counts, which the kubelet must know by number.
+#[test]
+fn the_image_is_no_root_and_the_agent_is_by_its_own_word() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (file, user) in [
+        ("ci/image/build", r#""config":{"Env":["PATH=/usr/local/bin"],"User":"65532:65532","#),
+        ("ci/image/Containerfile", "\nUSER 65532:65532\n"),
+    ] {
+        assert!(std::fs::read_to_string(root.join(file)).unwrap().contains(user), "{file}");
+    }
+    let user = json!({ "image": "example.com/a:1", "platform": "openshift" });
+    let values = manifests::Values::resolve(&user, &manifests::Context::default()).unwrap();
+    let pods = [manifests::render(&values), manifests::render::purge(&values)].concat();
+    let pods: Vec<_> =
+        pods.iter().map(|object| &object["spec"]["template"]["spec"]).filter(|pod| !pod.is_null()).collect();
+    let users: Vec<_> = pods
+        .iter()
+        .flat_map(|pod| list(&pod["initContainers"]).chain(list(&pod["containers"])))
+        .map(|container| (text(&container["name"]), container["securityContext"]["runAsUser"].as_u64()))
+        .collect();
+    assert_eq!(users, [("install-cni", Some(0)), ("purge", Some(0)), ("done", Some(65534))]);
+}
+
 #[test]
 fn agent_and_controller_are_critical_to_their_nodes() {
     let user = json!({ "image": "example.com/a:1", "taint": { "mode": "untaint" } });

@@ -14,7 +14,7 @@ use crate::values::{PodSelector, Taint, TaintMode, Values};
 
 /// `ConfigMap` with the selectors of required pods.
 const CONFIG: &str = "istio-cni-taint-configmap";
-/// Unprivileged user.
+/// Unprivileged user, also that of the image.
 const NOBODY: u32 = 65532;
 
 /// Key of the taint.
@@ -167,7 +167,8 @@ fn container(make: &Maker<'_>, lease: &str) -> Value {
             "capabilities": { "drop": ["ALL"] },
         },
     });
-    // OpenShift's restricted-v2 gives each namespace users of its own and refuses any other; elsewhere the image would be root.
+    // OpenShift's restricted-v2 gives each namespace users of its own and refuses any other; in namespaces that it leaves alone
+    // (kube-system, default) the image's user counts. Elsewhere the image may be anybody's.
     if values.platform != "openshift" {
         container["securityContext"]["runAsUser"] = NOBODY.into();
         container["securityContext"]["runAsGroup"] = NOBODY.into();
