@@ -20,7 +20,7 @@ pub const VALUES: KeyPrefix = KeyPrefix("spec.values.cni.");
 const COMPONENT: &str = "spec.components.cni";
 
 /// Known fields of the document; most are the control plane's.
-const SPEC: [&str; 17] = [
+const SPEC: [&str; 15] = [
     "addonComponents",
     "compatibilityVersion",
     "components",
@@ -28,7 +28,6 @@ const SPEC: [&str; 17] = [
     "installPackagePath",
     "meshConfig",
     "namespace",
-    "platform",
     "profile",
     "resourceSuffix",
     "revision",
@@ -37,7 +36,6 @@ const SPEC: [&str; 17] = [
     "unvalidatedValues",
     "values",
     "customComponents",
-    "variant",
 ];
 
 /// Kubernetes settings of the component, with our values for them.
@@ -144,8 +142,9 @@ fn component(spec: &Map<String, Value>, cni: Option<&Value>, all: &mut Translate
         }
     }
     mistakes.keep(kubernetes(cni.get("k8s"), all));
-    let namespace = mistakes.keep(text(cni.get("namespace"), &format!("{COMPONENT}.namespace"))).flatten();
-    all.namespace = namespace.or_else(|| {
+    let own = mistakes.keep(namespace(cni.get("namespace"), &format!("{COMPONENT}.namespace"))).flatten();
+    let of_mesh = mistakes.keep(namespace(spec.get("namespace"), "spec.namespace")).flatten();
+    all.namespace = own.or(of_mesh).or_else(|| {
         let mesh = get(spec.get("values")?, "global.istioNamespace")?;
         Some(GivenValue::new("spec.values.global.istioNamespace", mesh.clone())).filter(|_| mesh.is_string())
     });
@@ -154,6 +153,11 @@ fn component(spec: &Map<String, Value>, cni: Option<&Value>, all: &mut Translate
         all.notes.extend(singleton(spec));
     }
     mistakes.none()
+}
+
+/// A namespace; an empty text names none.
+fn namespace(value: Option<&Value>, place: &str) -> Result<Option<GivenValue>, Mistakes> {
+    Ok(text(value, place)?.filter(|given| given.value != ""))
 }
 
 /// `k8s` of the component.

@@ -199,3 +199,31 @@ fn what_is_wrong_in_an_operator_is_told_as_it_is_written() {
     let error = refusal(&[other], None);
     assert!(error[0].starts_with("mesh.yaml: apiVersion \"v1\", kind \"ConfigMap\": neither "), "{error:?}");
 }
+
+#[test]
+fn the_meshs_namespace_is_the_components_unless_it_has_its_own() {
+    let mesh = format!("{OPERATOR}  namespace: mesh\n  values:\n    global: {{istioNamespace: other}}\n");
+    let own = |name: &str| mesh.replace("enabled: true", &format!("enabled: true\n      namespace: {name}"));
+    let other = mesh.replace("  namespace: mesh\n", "");
+    for (text, wanted) in [
+        (&mesh, "mesh"),
+        (&own("kube-system"), "kube-system"),
+        (&own("\"\""), "mesh"),
+        (&other, "other"),
+        (&mesh.replace("namespace: mesh", "namespace: \"\""), "other"),
+    ] {
+        assert_eq!(rendered(from(&[text], None).unwrap()).release.namespace, wanted, "{text}");
+    }
+    let error = refusal(&[&mesh.replace("namespace: mesh", "namespace: 7")], None);
+    assert_eq!(error, ["spec.namespace: 7: must be a text"]);
+}
+
+#[test]
+fn values_that_the_document_does_not_have_are_refused() {
+    let error = refusal(&[&format!("{OPERATOR}  platform: openshift\n  variant: debug\n")], None);
+    let want = [
+        "spec.platform: \"openshift\": there is no such value",
+        "spec.variant: \"debug\": there is no such value",
+    ];
+    assert_eq!(error, want);
+}
