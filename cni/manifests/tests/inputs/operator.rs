@@ -227,3 +227,9 @@ fn values_that_the_document_does_not_have_are_refused() {
     ];
     assert_eq!(error, want);
 }
+
+#[test]
+fn our_own_version_is_not_compared_with_the_control_planes() {
+    let text = format!("{OPERATOR}      tag: 0.1.0\n  tag: 1.28.0\n");
+    assert!(!notes(&from(&[&text], None).unwrap()).iter().any(|note| note.contains("minor version")));
+}
