@@ -36,6 +36,8 @@ pub struct Translated {
     pub values: Value,
     /// Namespace of the node agent.
     pub namespace: Option<GivenValue>,
+    /// Hub of the whole mesh: that of the control plane.
+    pub mesh_hub: Option<GivenValue>,
     /// Claims about the control plane.
     pub claims: Vec<ControlPlaneClaim>,
     /// Hints for the operator.
@@ -50,6 +52,7 @@ impl Default for Translated {
             installs: false,
             values: Value::Object(Map::new()),
             namespace: None,
+            mesh_hub: None,
             claims: Vec::new(),
             notes: Vec::new(),
             place: KeyPrefix::default(),
@@ -63,6 +66,7 @@ impl Translated {
         self.installs |= above.installs;
         overlay(&mut self.values, &above.values);
         self.namespace = above.namespace.or(self.namespace.take());
+        self.mesh_hub = above.mesh_hub.or(self.mesh_hub.take());
         self.claims.extend(above.claims);
         self.notes.extend(above.notes);
         self.place = above.place;

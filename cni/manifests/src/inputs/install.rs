@@ -9,6 +9,7 @@ use crate::layers::{Family, get, overlay, put};
 use crate::mistake::{GivenValue, Mistake, Mistakes};
 use crate::note::Note;
 use crate::place::KeyPrefix;
+use crate::render::image;
 use crate::resolve::Context;
 use crate::values::{Provider, Values};
 
@@ -95,10 +96,23 @@ fn resolved(
         servicemesh::on_openshift(&values)?;
     }
     let mut notes = all.notes;
+    notes.extend(all.mesh_hub.and_then(|hub| of_mesh(&hub, &values)));
     if !all.claims.is_empty() || place != KeyPrefix::default() {
         notes.extend(control_plane::fits(&all.claims, &values, place)?);
     }
     Ok(Installation { values: Some(values), notes })
+}
+
+/// A mesh's hub has upstream's program under the same name.
+fn of_mesh(hub: &GivenValue, values: &Values) -> Option<Note> {
+    let is_alone = !values.image.contains('/') && values.hub.is_empty() && values.tag.is_empty();
+    (is_alone && hub.value == values.global.hub).then(|| {
+        Note::Warning(format!(
+            "{hub}: the control plane's, and nothing else names the node agent's image: {} may be upstream's program; name this one's with \
+             --image, or with spec.components.cni.hub and tag",
+            image(values)
+        ))
+    })
 }
 
 /// On OpenShift a mesh has the node agent unless it says otherwise.

@@ -59,6 +59,8 @@ pub fn translate(document: &Value) -> Result<Translated, Mistakes> {
     let Some(values) = mistakes.keep(values(document, &spec)) else { return Err(mistakes) };
     let Some(mut all) = mistakes.keep(helm::translate(&values, VALUES)) else { return Err(mistakes) };
     mistakes.keep(whole(&spec, &mut all));
+    let hub = if spec.contains_key("hub") { "spec.hub".to_owned() } else { VALUES.name("global.hub") };
+    all.mesh_hub = get(&all.values, "global.hub").map(|given| GivenValue::new(hub, given.clone()));
     let components = mistakes.keep(map(spec.get("components"), "spec.components")).unwrap_or_default();
     mistakes.keep(component(&spec, components.get("cni"), &mut all));
     mistakes.none().map(|()| all)

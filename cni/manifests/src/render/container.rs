@@ -106,7 +106,7 @@ pub(super) fn startup() -> Value {
 }
 
 /// Image reference.
-pub(super) fn image(values: &Values) -> String {
+pub(crate) fn image(values: &Values) -> String {
     if values.image.contains('/') {
         return values.image.clone();
     }

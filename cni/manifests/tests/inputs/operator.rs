@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `IstioOperator`.
 
+use manifests::inputs::install::{NamedText, Sources, install};
+use manifests::resolve::Context;
 use manifests::values::Provider;
 
-use super::{from, notes, refusal, rendered};
+use super::{from, named_image, notes, refusal, rendered};
 
 const OPERATOR: &str = "\
 apiVersion: install.istio.io/v1alpha1
@@ -232,4 +234,37 @@ fn values_that_the_document_does_not_have_are_refused() {
 fn our_own_version_is_not_compared_with_the_control_planes() {
     let text = format!("{OPERATOR}      tag: 0.1.0\n  tag: 1.28.0\n");
     assert!(!notes(&from(&[&text], None).unwrap()).iter().any(|note| note.contains("minor version")));
+}
+
+#[test]
+fn an_image_that_follows_from_the_meshs_hub_alone_is_told() {
+    let mesh = format!("{OPERATOR}  hub: docker.io/istio\n  tag: 1.24.0\n");
+    let in_values = format!(
+        "{OPERATOR}  tag: 1.24.0\n  values:\n    global: {{hub: docker.io/istio, variant: distroless}}\n"
+    );
+    let own = mesh.replace("enabled: true", "enabled: true\n      hub: example.com/mesh\n      tag: 0.1.0");
+    let tags = mesh.replace("enabled: true", "enabled: true\n      tag: 0.1.0");
+    let unnamed = Context::default();
+    let warning = |name: &str, variant: &str| {
+        format!(
+            "warning: {name}: \"docker.io/istio\": the control plane's, and nothing else names the node agent's image: \
+             docker.io/istio/install-cni:1.24.0{variant} may be upstream's program; name this one's with --image, or with \
+             spec.components.cni.hub and tag"
+        )
+    };
+    for (text, set, context, want) in [
+        (&mesh, "", &unnamed, Some(warning("spec.hub", ""))),
+        (&in_values, "", &unnamed, Some(warning("spec.values.global.hub", "-distroless"))),
+        (&own, "", &unnamed, None),
+        (&tags, "", &unnamed, None),
+        (&mesh, "", &named_image(), None),
+        (&mesh, "image=example.com/mesh/install-cni:1", &unnamed, None),
+        (&mesh, "global.hub=example.com/mesh", &unnamed, None),
+    ] {
+        let document = NamedText { name: "mesh.yaml".to_owned(), text: text.clone() };
+        let set = Some(set.to_owned()).filter(|set| !set.is_empty()).into_iter().collect();
+        let sources = Sources { documents: vec![document], set, ..Sources::default() };
+        let told = notes(&install(&sources, context).unwrap());
+        assert_eq!(told.into_iter().find(|note| note.contains("install-cni:1.24.0")), want, "{text}");
+    }
 }
