@@ -35,6 +35,9 @@ pub struct Sources {
     pub namespace: Option<String>,
 }
 
+/// Warning for a mesh in ambient mode; the chart's notes have it as well.
+const AMBIENT: &str = "ambient.enabled is true, and this node agent serves sidecars only: pods of ambient mode start without redirection, past ztunnel";
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Installation {
     /// Values; `None` if no node agent is to be installed.
@@ -96,6 +99,7 @@ fn resolved(
         servicemesh::on_openshift(&values)?;
     }
     let mut notes = all.notes;
+    notes.extend(values.ambient.enabled.then(|| Note::Warning(AMBIENT.to_owned())));
     notes.extend(all.mesh_hub.and_then(|hub| of_mesh(&hub, &values)));
     if !all.claims.is_empty() || place != KeyPrefix::default() {
         notes.extend(control_plane::fits(&all.claims, &values, place)?);
@@ -194,4 +198,25 @@ fn charts(sources: &Sources) -> Result<Translated, Mistakes> {
     }
     let translated = mistakes.keep(helm::translate(&all, KeyPrefix::default()));
     mistakes.none().map(|()| translated.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ambient_is_warned_about_here_and_in_the_charts_notes() {
+        let warned = |set: &str| {
+            let sources = Sources { set: vec![set.to_owned()], ..Sources::default() };
+            let context = Context { image: Some("example.com/a:1".to_owned()), ..Context::default() };
+            install(&sources, &context).unwrap().notes.contains(&Note::Warning(AMBIENT.to_owned()))
+        };
+        assert!(warned("ambient.enabled=true") && warned("profile=ambient"));
+        assert!(!warned("ambient.dnsCapture=true"));
+        let notes = include_str!("../../../chart/templates/NOTES.txt");
+        assert!(
+            notes.contains(&format!("{{{{- if $v.ambient.enabled }}}}\n\nWARNING: {AMBIENT}.\n")),
+            "{notes}"
+        );
+    }
 }
