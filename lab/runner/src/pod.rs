@@ -112,8 +112,8 @@ pub struct Pod {
     pub annotations: BTreeMap<String, String>,
     pub labels: BTreeMap<String, String>,
     pub proxy: Option<Proxy>,
-    /// Init containers that exit at once.
-    pub init: Vec<String>,
+    /// Init containers of its app.
+    pub init: Vec<Value>,
     /// The first container of its own.
     pub sender: Option<Sender>,
     /// Opens a connection to each sender that asks for one.
@@ -269,11 +269,12 @@ impl Pod {
             init.push(validation);
         }
         init.extend(self.sender.iter().map(Sender::container));
-        init.extend(self.init.iter().map(|name| ending(name)));
         let mut containers = vec![app(&self.ports)];
         if let Some(proxy) = &self.proxy {
             if proxy.native { init.push(proxy.container()) } else { containers.push(proxy.container()) }
         }
+        // An injector puts a native sidecar before them.
+        init.extend(self.init.iter().cloned());
         containers.extend(self.guest.as_deref().map(guest));
         if self.is_caller {
             containers
@@ -367,8 +368,19 @@ fn guest(interface: &str) -> Value {
     json!({ "name": "guest", "image": "workload", "command": command, "securityContext": rights })
 }
 
-fn ending(name: &str) -> Value {
+/// A container that exits at once.
+pub fn ending(name: &str) -> Value {
     json!({ "name": name, "image": "workload", "command": ["workload", "exit"] })
+}
+
+/// A container that exits once somebody answers it there over TCP.
+pub fn connecting(name: &str, to: SocketAddr, user: Option<u32>) -> Value {
+    json!({
+        "name": name,
+        "image": "workload",
+        "command": ["workload", "connect", to.to_string()],
+        "securityContext": { "runAsUser": user },
+    })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use std::future::pending;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,8 +14,8 @@ use crate::listen::Endpoint;
 use crate::proxy::Mode;
 use crate::upstream::Interception;
 use crate::{
-    agent, app, caller, disturb, dns, guest, hand, injector, kernel, line, multus, node, oci, proxy, record,
-    sender, translate, wire,
+    agent, app, caller, connect, disturb, dns, guest, hand, injector, kernel, line, multus, node, oci, proxy,
+    record, sender, translate, wire,
 };
 
 /// The environment variable that chooses the proxy's mode where its arguments are an injector's.
@@ -40,6 +41,11 @@ enum Command {
     Sender(sender::SenderOptions),
     /// Open a connection to each sender that asks, until killed.
     Caller,
+    /// Connect once, as an init container that fetches something.
+    Connect {
+        /// Where to, as `10.0.0.1:8080`.
+        to: SocketAddr,
+    },
     /// Stand in for a virtual machine in the pod.
     Guest {
         /// The pod's interface that leads to it.
@@ -104,6 +110,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::App { endpoints } => app::run(&endpoints).await?,
             Command::Sender(options) => sender::run(options).await?,
             Command::Caller => caller::run().await?,
+            Command::Connect { to } => return Ok(connect::run(to).await?),
             Command::Guest { interface } => guest::run(&interface).await?,
             Command::Proxy { mode, rest: _ } => {
                 let mode = mode.unwrap_or_else(mode_of_environment);

@@ -35,6 +35,7 @@ pub mod caller;
 pub mod chained;
 pub mod cli;
 pub mod client;
+pub mod connect;
 pub mod disturb;
 pub mod dns;
 pub mod guest;

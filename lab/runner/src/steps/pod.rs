@@ -10,7 +10,7 @@ use protocol::pod::MIRROR_ANNOTATION;
 use serde_json::json;
 
 use crate::binaries::PLUGIN;
-use crate::pod::{Pod, Proxy};
+use crate::pod::{self, Pod, Proxy};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
@@ -271,7 +271,15 @@ fn proxy_name(world: &mut LabWorld, name: String) -> Step {
 
 #[given(regex = r#"^it has an init container "([^"]+)"$"#)]
 fn init(world: &mut LabWorld, name: String) -> Step {
-    world.it()?.init.push(name);
+    world.it()?.init.push(pod::ending(&name));
+    Ok(())
+}
+
+/// `{outside}` is the address of pod "outside", which is started.
+#[given(regex = r#"^it has an init container "([^"]+)" that connects to "([^"]+)"(?: as user (\d+))?$"#)]
+async fn init_connects(world: &mut LabWorld, name: String, to: String, user: String) -> Step {
+    let to = super::ranges::resolved(world, &to).await?.parse().map_err(Stop::harness)?;
+    world.it()?.init.push(pod::connecting(&name, to, user.parse().ok()));
     Ok(())
 }
 
