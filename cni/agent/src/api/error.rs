@@ -30,7 +30,7 @@ pub enum Token {
     Proven,
     /// Expired, by its own `exp` or by the API server.
     Expired,
-    /// The pod that it is bound to is gone, or past its grace period by a minute.
+    /// The pod that it is bound to is gone or past its grace period by a minute, or may be: the API server was out of reach.
     Unbound,
     /// No token of its account was ever accepted, or it does not say when it expires.
     #[default]
@@ -42,7 +42,7 @@ impl fmt::Display for Token {
         out.write_str(match self {
             Self::Proven => "the token was accepted before and has not expired",
             Self::Expired => "the token has expired",
-            Self::Unbound => "the token's pod is over",
+            Self::Unbound => "the token's pod is over, or may be",
             Self::Unproven => "no token of this account was accepted before",
         })
     }

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::decide::Watched;
 use crate::api::{Change, Client, Following, Resource};
+use crate::metrics::RestartReason;
 use crate::settings::OwnPod;
 
 /// Watched state of the DaemonSet.
@@ -18,6 +19,8 @@ pub(super) struct WatchedDaemonSet {
     pub(super) watched: Watched,
     /// `terminationGracePeriodSeconds` of its pods.
     pub(super) grace: Option<Duration>,
+    /// The API server was out of reach, and the watch has told nothing since.
+    pub(super) cut: bool,
 }
 
 /// Fields read of it.
@@ -53,8 +56,14 @@ struct SlimPod {
 }
 
 impl WatchedDaemonSet {
-    fn hear(self, change: Change<SlimSet>) -> Self {
+    fn hear(mut self, change: Change<SlimSet>) -> Self {
         let there = Watched::There { live: true };
+        self.cut = match &change {
+            Change::Lost(lost) => {
+                self.cut || matches!(lost.reason, RestartReason::Disconnected | RestartReason::Stalled)
+            }
+            _ => false,
+        };
         match change {
             Change::All(sets) => match sets.into_iter().next() {
                 Some(set) => self.hear(Change::Set(set)),
@@ -64,7 +73,7 @@ impl WatchedDaemonSet {
                 let watched =
                     if set.metadata.deletion_timestamp.is_some() { Watched::Deleting } else { there };
                 let grace = set.spec.template.spec.termination_grace_period_seconds.map(Duration::from_secs);
-                Self { watched, grace: grace.or(self.grace) }
+                Self { watched, grace: grace.or(self.grace), ..self }
             }
             Change::Removed(_) => Self { watched: Watched::Gone, ..self },
             Change::Alive if matches!(self.watched, Watched::There { .. }) => Self { watched: there, ..self },
@@ -101,15 +110,18 @@ mod tests {
 
     use super::*;
     use crate::api::Lost;
-    use crate::metrics::RestartReason;
 
     fn set(metadata: &serde_json::Value, grace: u64) -> SlimSet {
         let spec = json!({ "template": { "spec": { "terminationGracePeriodSeconds": grace } } });
         serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
     }
 
+    fn lost_by(reason: RestartReason) -> Change<SlimSet> {
+        Change::Lost(Lost { reason, error: None, again_in: Duration::ZERO })
+    }
+
     fn lost() -> Change<SlimSet> {
-        Change::Lost(Lost { reason: RestartReason::Forbidden, error: None, again_in: Duration::ZERO })
+        lost_by(RestartReason::Forbidden)
     }
 
     #[test]
@@ -133,6 +145,32 @@ mod tests {
         ] {
             let seen = changes.into_iter().fold(WatchedDaemonSet::default(), WatchedDaemonSet::hear);
             assert_eq!(seen.watched, want);
+        }
+    }
+
+    #[test]
+    fn a_cut_lasts_until_something_is_told() {
+        use RestartReason::{Disconnected, Ended, Forbidden, Stalled, Unauthorized};
+        let after = |changes: Vec<Change<SlimSet>>| {
+            changes.into_iter().fold(WatchedDaemonSet::default(), WatchedDaemonSet::hear).cut
+        };
+        for reason in [Ended, Forbidden, Unauthorized] {
+            assert!(!after(vec![lost_by(reason)]), "{reason:?}: it answered");
+        }
+        for cut in [Disconnected, Stalled] {
+            for answered in [Ended, Forbidden, Unauthorized] {
+                assert!(after(vec![lost_by(cut), lost_by(answered)]), "{cut:?} {answered:?}");
+            }
+            let there = || json!({});
+            for told in [
+                Change::Alive,
+                Change::All(vec![]),
+                Change::All(vec![set(&there(), 30)]),
+                Change::Set(set(&there(), 30)),
+                Change::Removed(set(&there(), 30)),
+            ] {
+                assert!(!after(vec![lost_by(cut), told]), "{cut:?}");
+            }
         }
     }
 

@@ -36,8 +36,6 @@ struct Answers {
     later: Vec<(Duration, DaemonSetAnswer)>,
     /// Since when the agent's pod is being deleted.
     deleted: Option<Instant>,
-    /// Its object is gone.
-    gone: bool,
 }
 
 /// Decides between uninstall and upgrade when the agent stops.
@@ -45,6 +43,7 @@ struct Answers {
 pub struct Leave {
     client: Option<Client>,
     own: OwnPod,
+    facts: watch::Receiver<OwnFacts>,
     seen: watch::Sender<WatchedDaemonSet>,
     answers: Mutex<Answers>,
     begin: Instant,
@@ -53,12 +52,13 @@ pub struct Leave {
 }
 
 impl Leave {
-    /// Without a client nothing is asked.
+    /// Without a client nothing is asked. `facts` tell what becomes of the agent's pod.
     #[must_use]
-    pub fn new(client: Option<Client>, own: OwnPod) -> Self {
+    pub fn new(client: Option<Client>, own: OwnPod, facts: watch::Receiver<OwnFacts>) -> Self {
         Self {
             client,
             own,
+            facts,
             seen: watch::Sender::default(),
             answers: Mutex::default(),
             begin: Instant::now(),
@@ -77,9 +77,9 @@ impl Leave {
     }
 
     /// Asks at the start until something is said, and again as soon as the agent's pod is being deleted.
-    pub async fn watch(&self, mut own: watch::Receiver<OwnFacts>, cancel: CancellationToken) {
+    pub async fn watch(&self, cancel: CancellationToken) {
         let Some(client) = self.client() else { return };
-        let mut object = own.clone();
+        let mut facts = self.facts.clone();
         let asking = async {
             let start = async {
                 let answer = until_told(client, &self.own).await;
@@ -87,7 +87,7 @@ impl Leave {
                 self.lock().start = Some(answer);
             };
             let deletion = async {
-                if own.wait_for(|facts| facts.deleting).await.is_ok() {
+                if facts.wait_for(|facts| facts.deleting).await.is_ok() {
                     self.lock().deleted = Some(Instant::now());
                     let asked = self.ask(client, AT_DELETION, false);
                     if let Some(decision) = self.ends.run_until_cancelled(asked).await {
@@ -95,12 +95,7 @@ impl Leave {
                     }
                 }
             };
-            let end = async {
-                if object.wait_for(|facts| facts.gone).await.is_ok() {
-                    self.lock().gone = true;
-                }
-            };
-            tokio::join!(start, deletion, end);
+            tokio::join!(start, deletion);
         };
         cancel.run_until_cancelled(asking).await;
     }
@@ -146,11 +141,12 @@ impl Leave {
     }
 
     /// A token ends with the pod that it is bound to: with its object, or a minute after its grace period (`claims.go` of Kubernetes'
-    /// `pkg/serviceaccount`). Its refusal says nothing of the account then.
+    /// `pkg/serviceaccount`). Its refusal says nothing of the account then, nor after a cut, during which the pod may have ended unheard.
     fn of_its_pod(&self, answer: DaemonSetAnswer) -> DaemonSetAnswer {
-        let grace = self.seen.borrow().grace.unwrap_or_default();
-        let Answers { deleted, gone, .. } = *self.lock();
-        let over = gone || deleted.is_some_and(|since| since.elapsed() >= grace + PODS_TOKEN);
+        let WatchedDaemonSet { grace, cut, .. } = *self.seen.borrow();
+        let limit = grace.unwrap_or_default() + PODS_TOKEN;
+        let (gone, deleted) = (self.facts.borrow().gone, self.lock().deleted);
+        let over = cut || gone || deleted.is_some_and(|since| since.elapsed() >= limit);
         match answer {
             DaemonSetAnswer::Unauthorized(Token::Proven) if over => {
                 DaemonSetAnswer::Unauthorized(Token::Unbound)

@@ -35,10 +35,10 @@ impl Run {
     /// An agent that has asked once, at its start; then the server says `replies`.
     async fn started(replies: impl IntoIterator<Item = Reply>) -> Self {
         let script = Script::new(there().into_iter().chain(replies));
-        let leave = Arc::new(Leave::new(Some(script.client()), own("pod")));
         let (sender, receiver) = watch::channel(OwnFacts::default());
+        let leave = Arc::new(Leave::new(Some(script.client()), own("pod"), receiver));
         let watching = Arc::clone(&leave);
-        let task = tokio::spawn(async move { watching.watch(receiver, CancellationToken::new()).await });
+        let task = tokio::spawn(async move { watching.watch(CancellationToken::new()).await });
         while leave.lock().start.is_none() {
             tokio::task::yield_now().await;
         }
@@ -46,7 +46,8 @@ impl Run {
     }
 
     fn watched(&self, watched: Watched, grace: u64) {
-        self.leave.seen.send_replace(WatchedDaemonSet { watched, grace: Some(Duration::from_secs(grace)) });
+        let grace = Some(Duration::from_secs(grace));
+        self.leave.seen.send_replace(WatchedDaemonSet { watched, grace, cut: false });
     }
 
     /// Decision and its duration.
@@ -120,6 +121,22 @@ async fn a_token_ends_with_its_pod_and_says_nothing_of_its_account() {
         assert!(matches!(decision, Decision::Keep(_)), "{facts:?} {seconds}: {decision:?}");
     }
     assert_eq!(ended(deleting, 46).await, Decision::Uninstall(LeaveReason::AccountGone));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_is_refused_after_a_cut_may_have_ended_with_its_pod() {
+    for told_since in [false, true] {
+        let run = Run::started(refused(200, Token::Proven)).await;
+        run.watched(Watched::There { live: false }, 30);
+        run.leave.seen.send_modify(|seen| seen.cut = !told_since);
+        let (decision, took) = run.end().await;
+        if told_since {
+            assert_eq!(decision, Decision::Uninstall(LeaveReason::AccountGone));
+        } else {
+            assert!(matches!(decision, Decision::Keep(LeaveReason::Silent(_))), "{decision:?}");
+            assert!(took <= Duration::from_secs(5), "{took:?}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,8 +216,8 @@ async fn a_server_that_never_answers_keeps_everything_in_a_few_seconds() {
 #[tokio::test(start_paused = true)]
 async fn who_does_not_know_its_pod_asks_nobody() {
     let script = Script::new([]);
-    let leave = Leave::new(Some(script.client()), own(""));
-    leave.watch(watch::channel(OwnFacts::default()).1, CancellationToken::new()).await;
+    let leave = Leave::new(Some(script.client()), own(""), watch::channel(OwnFacts::default()).1);
+    leave.watch(CancellationToken::new()).await;
     leave.follow(CancellationToken::new()).await;
     assert_eq!(leave.conclude(false).await, Decision::Uninstall(LeaveReason::Stranger));
     assert_eq!(leave.conclude(true).await, Decision::Uninstall(LeaveReason::Always));
@@ -209,7 +226,7 @@ async fn who_does_not_know_its_pod_asks_nobody() {
 
 #[tokio::test]
 async fn without_a_client_everything_stays() {
-    let leave = Leave::new(None, own("pod"));
+    let leave = Leave::new(None, own("pod"), watch::channel(OwnFacts::default()).1);
     assert!(matches!(leave.conclude(false).await, Decision::Keep(LeaveReason::Silent(_))));
     assert_eq!(leave.conclude(true).await, Decision::Uninstall(LeaveReason::Always));
 }

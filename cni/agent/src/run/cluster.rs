@@ -64,10 +64,10 @@ pub(super) fn follow(
     stop: &CancellationToken,
 ) -> (Arc<Leave>, Recorder, Writing) {
     let own = live.settings().borrow().own.clone();
-    let leave = Arc::new(Leave::new(client.clone(), own.clone()));
+    let (facts, followed) = watch::channel(OwnFacts::default());
+    let leave = Arc::new(Leave::new(client.clone(), own.clone(), followed.clone()));
     let (recorder, writer) = events::channel(metrics.clone(), &own.node);
     let Some(client) = client else { return (leave, recorder, Writing::default()) };
-    let (facts, followed) = watch::channel(OwnFacts::default());
     let writing = writer.begin(client.clone().into());
     let source = if Resource::pods_of(&own.node).is_ok() {
         OwnPodSource::Node(pods.clone())
@@ -75,8 +75,8 @@ pub(super) fn follow(
         OwnPodSource::Name(client.clone())
     };
     tasks.spawn(leave::follow(source, own, facts, stop.clone()));
-    let (asking, own, end) = (leave.clone(), followed.clone(), stop.clone());
-    tasks.spawn(async move { asking.watch(own, end).await });
+    let (asking, end) = (leave.clone(), stop.clone());
+    tasks.spawn(async move { asking.watch(end).await });
     let (following, end) = (leave.clone(), stop.clone());
     tasks.spawn(async move { following.follow(end).await });
     let repair = worker::RepairContext {
