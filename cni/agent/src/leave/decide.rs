@@ -200,7 +200,8 @@ pub fn decide(seen: &Observations) -> Option<Decision> {
 /// True if denials have lasted long enough.
 fn lasts(seen: &Observations) -> bool {
     let refused_for = refused_for(&seen.answers);
-    if seen.last || seen.start == Some(DaemonSetAnswer::Forbidden) {
+    let never_allowed = seen.start == Some(DaemonSetAnswer::Forbidden) && !was_allowed(seen);
+    if seen.last || never_allowed {
         return refused_for >= REFUSED_AT_LEAST;
     }
     // A watch that is open tells of a deletion: as long as there is time, its word is waited for.
@@ -228,13 +229,17 @@ fn gone(seen: &Observations) -> LeaveReason {
     if was_there || seen.watched == Watched::Deleting { LeaveReason::Gone } else { LeaveReason::NeverThere }
 }
 
+/// True if the DaemonSet could be read at any time.
+fn was_allowed(seen: &Observations) -> bool {
+    let mut answers = seen.answers.iter().map(|(_, answer)| answer).chain(&seen.start);
+    answers.any(|one| one.has_seen_it() || *one == DaemonSetAnswer::Gone)
+        || matches!(seen.watched, Watched::There { .. })
+}
+
 fn refused(last_answer: Option<&DaemonSetAnswer>, seen: &Observations) -> Decision {
-    let before = seen.answers.iter().map(|(_, answer)| answer).chain(&seen.start);
-    let known = before.clone().any(|one| one.has_seen_it() || *one == DaemonSetAnswer::Gone)
-        || matches!(seen.watched, Watched::There { .. });
     match last_answer {
         Some(DaemonSetAnswer::Unauthorized(_)) => Decision::Uninstall(LeaveReason::AccountGone),
-        _ if known => Decision::Uninstall(LeaveReason::RightsGone),
+        _ if was_allowed(seen) => Decision::Uninstall(LeaveReason::RightsGone),
         _ => Decision::Uninstall(LeaveReason::NeverAllowed),
     }
 }

@@ -198,6 +198,12 @@ fn the_reason_tells_what_was_never_there_from_what_went() {
 fn who_was_never_allowed_does_not_wait_long() {
     let never = Observations { start: Some(Forbidden), ..seen(Watched::Unknown, &times(3, &Forbidden)) };
     assert_eq!(decide(&never), uninstall(LeaveReason::NeverAllowed));
+    let denied = times(9, &Forbidden);
+    let allowed_since = [[Unconfirmed].as_slice(), &denied].concat();
+    for (watched, answers) in [(LOST, &denied), (Watched::Unknown, &allowed_since)] {
+        let seen = Observations { start: Some(Forbidden), ..seen(watched, answers) };
+        assert_eq!(decide(&seen), None, "{watched:?} {answers:?}: its start alone was denied");
+    }
 }
 
 #[test]
