@@ -67,7 +67,9 @@ pub(super) fn recover(temporary: &Path) -> Result<(), FileError> {
     let failed = |cause| Doing::Write.failed(temporary, cause);
     let Some((target, plan)) = Planned::read(temporary) else { return Ok(()) };
     // If one of them is gone, whoever wrote it has removed it.
-    let (Ok(there), Ok(aside)) = (fs::read(&target), fs::read(temporary)) else { return Ok(()) };
+    let (Some(there), Some(aside)) = (read_if_there(&target)?, read_if_there(temporary)?) else {
+        return Ok(());
+    };
     if !plan.is_theirs_aside(&digest(&there), &digest(&aside)) {
         return Ok(());
     }
@@ -143,6 +145,15 @@ impl Swap<'_> {
 
     fn exchange(&self) -> Result<(), Errno> {
         renameat_with(CWD, self.temporary, CWD, self.target, RenameFlags::EXCHANGE)
+    }
+}
+
+/// Content of a file; `None` if it does not exist.
+fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+    match fs::read(path) {
+        Ok(there) => Ok(Some(there)),
+        Err(cause) if is_absent(&cause) => Ok(None),
+        Err(cause) => Err(Doing::Read.failed(path, cause)),
     }
 }
 
@@ -291,5 +302,18 @@ mod tests {
             );
             assert_eq!(directory.all(), only("a.conflist", left), "{theirs} {there} {aside}");
         }
+    }
+
+    #[test]
+    fn what_somebody_wrote_is_not_given_up_as_long_as_nobody_can_compare() {
+        let directory = Directory::with(&[]);
+        let random = temporary_of(&directory.path("a.conflist")).unwrap();
+        let temporary = Planned { out: digest(b"old"), put: digest(b"new"), theirs: false }.name(&random);
+        fs::write(&temporary, "theirs").unwrap();
+        // EISDIR, in the place of EIO.
+        fs::create_dir(directory.path("a.conflist")).unwrap();
+        let tidied = super::super::remove_stale_temporaries(directory.0.path(), &|name| name == "a.conflist");
+        assert!(tidied.unwrap_err().to_string().starts_with("failed to read "));
+        assert_eq!(fs::read_to_string(&temporary).unwrap(), "theirs");
     }
 }
