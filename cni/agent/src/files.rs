@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use crate::file_error::remedy;
 pub use crate::file_error::{Doing, FileError};
-pub use swap::{Replaced, replace};
+pub use swap::{Replaced, remove_as_read, replace};
 
 mod swap;
 

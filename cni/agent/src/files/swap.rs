@@ -59,6 +59,17 @@ pub fn replace(path: &Path, read: Option<&str>, content: &str, mode: u32) -> Res
     Ok(done)
 }
 
+/// Removes a file that held `read`. What is written between the comparison and the removal is lost.
+///
+/// # Errors
+/// It is still there.
+pub fn remove_as_read(path: &Path, read: &str) -> Result<Replaced, FileError> {
+    if read_if_there(path)?.is_none_or(|there| there != read.as_bytes()) {
+        return Ok(Replaced::Changed);
+    }
+    super::remove(path).map(|()| Replaced::Done)
+}
+
 /// Puts back what somebody else wrote, if a killed replacement left that in its temporary.
 ///
 /// # Errors
@@ -255,6 +266,20 @@ mod tests {
             let replaced = replace(&directory.path("a.conflist"), read, "new", 0o644).unwrap();
             assert_eq!(replaced, done, "{there:?} {read:?}");
             assert_eq!(directory.all(), left.map(|text| only("a.conflist", text)).unwrap_or_default());
+        }
+    }
+
+    #[test]
+    fn what_was_read_is_removed_and_what_somebody_wrote_since_stays() {
+        for (there, done, left) in [
+            (Some("old"), Replaced::Done, None),
+            (Some("theirs"), Replaced::Changed, Some("theirs")),
+            (None, Replaced::Changed, None),
+        ] {
+            let there: Vec<_> = there.map(|text| ("a.conf", text)).into_iter().collect();
+            let directory = Directory::with(&there);
+            assert_eq!(remove_as_read(&directory.path("a.conf"), "old").unwrap(), done, "{there:?}");
+            assert_eq!(directory.all(), left.map(|text| only("a.conf", text)).unwrap_or_default());
         }
     }
 

@@ -118,7 +118,11 @@ pub fn apply(
 ) -> Result<Replaced, FileError> {
     match step {
         Step::Write { name, text, mode } => write(directory, (name, text), mode, now, ours),
-        Step::Remove { name } => files::remove(&directory.join(name)).map(|()| Replaced::Done),
+        Step::Remove { name } => match now.text(name) {
+            Some(read) => files::remove_as_read(&directory.join(name), read),
+            // Nobody decided on what is there.
+            None => Ok(Replaced::Changed),
+        },
     }
 }
 
@@ -163,6 +167,22 @@ pub fn tidy(directory: &Path) -> Result<usize, FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As where an owner moves a finished file over the half of one that was read.
+    #[test]
+    fn what_was_not_read_is_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("10.conf");
+        let remove = Step::Remove { name: "10.conf".to_owned() };
+        std::fs::write(&path, r#"{"type":"a"}"#).unwrap();
+        let now = read(dir.path()).unwrap();
+        std::fs::write(&path, r#"{"type":"b"}"#).unwrap();
+        assert_eq!(apply(dir.path(), &remove, &now, 0o600).unwrap(), Replaced::Changed);
+        assert!(path.exists());
+        let now = read(dir.path()).unwrap();
+        assert_eq!(apply(dir.path(), &remove, &now, 0o600).unwrap(), Replaced::Done);
+        assert!(!path.exists());
+    }
 
     #[test]
     fn a_gate_that_is_there_is_found() {
