@@ -18,9 +18,9 @@ pub struct DirectorySnapshot {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     Text(String),
-    /// Unreadable, and why.
+    /// Unreadable for runtimes as well, and why.
     Unreadable(String),
-    /// Something that this process may not read, and what ends that. Runtimes may: nobody here knows what they make of it.
+    /// Something that this process cannot read, and why. Runtimes may: nobody here knows what they make of it.
     Denied(String),
 }
 
@@ -96,7 +96,7 @@ impl DirectorySnapshot {
         self.files.keys().filter_map(|name| Some((name.as_str(), self.valid(name).ok()?)))
     }
 
-    /// Files that this process may not read, with the reason of each.
+    /// Files that this process cannot read and runtimes may, with the reason of each.
     pub fn denied(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().filter_map(|(name, content)| match content {
             Content::Denied(why) => Some((name.as_str(), why.as_str())),
@@ -126,7 +126,7 @@ pub enum Unusable {
     /// Its content cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(String),
-    /// Permission denied; the error names the file.
+    /// This process cannot read it; the error names the file.
     #[error("{0}")]
     Denied(String),
     /// Its extension is ignored by runtimes.

@@ -6,12 +6,14 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use rustix::io::Errno;
+
 use crate::conflist::entry;
 use crate::conflist::plan::{FileMode, Step};
 use crate::conflist::scan::{ConfigFormat, Content, DirectorySnapshot};
 use crate::files::{self, Doing, FileError, Replaced};
 
-/// No configuration of a network is anywhere near this; a runtime would not want to read it either.
+/// No configuration of a network is anywhere near this.
 const LARGEST: u64 = 4 << 20;
 
 /// True if a directory was deleted while it is mounted for us: the one made in its place on the node is out of our reach, until a container
@@ -55,25 +57,30 @@ fn read_files(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<Directo
         if let Ok(mode) = files::mode_of(&entry.path()) {
             now.modes.insert(name.clone(), mode);
         }
-        match content(&entry.path()) {
-            Ok(Some(content)) => now.files.insert(name, content),
+        let path = entry.path();
+        match content(&path) {
+            Ok(Some(text)) => now.files.insert(name, Content::Text(text)),
             Ok(None) => None,
-            Err(cause) if files::is_absent(&cause) && !entry.path().is_symlink() => None,
-            Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
-                let why = Doing::Read.failed(&entry.path(), cause).to_string();
-                now.files.insert(name, Content::Denied(why))
-            }
-            Err(cause)
-                if files::is_absent(&cause)
-                    && let Some(target) = leads_out(&entry.path()) =>
-            {
-                let why = Doing::Read.failed(&entry.path(), lost(&target)).to_string();
-                now.files.insert(name, Content::Denied(why))
-            }
-            Err(cause) => now.files.insert(name, Content::Unreadable(cause.to_string())),
+            Err(cause) if files::is_absent(&cause) && !path.is_symlink() => None,
+            Err(cause) => now.files.insert(name, unread(&path, cause)),
         };
     }
     Ok(now)
+}
+
+/// Content of a file that cannot be read here. Runtimes may be able to, unless it is a link that nobody can follow.
+fn unread(path: &Path, cause: io::Error) -> Content {
+    let cause = match leads_out(path).filter(|_| files::is_absent(&cause)) {
+        Some(target) => lost(&target),
+        None if is_dead_link(&cause) => return Content::Unreadable(cause.to_string()),
+        None => cause,
+    };
+    Content::Denied(Doing::Read.failed(path, cause).to_string())
+}
+
+/// True for the errors of a link to nothing, or to itself.
+fn is_dead_link(cause: &io::Error) -> bool {
+    files::is_absent(cause) || Errno::from_io_error(cause) == Some(Errno::LOOP)
 }
 
 /// Where a link leads, if that is not below its own directory: runtimes may see what this process does not.
@@ -91,19 +98,16 @@ fn lost(target: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, why)
 }
 
-/// Content of a regular file; `None` for anything else.
-fn content(path: &Path) -> io::Result<Option<Content>> {
+/// Text of a regular file; `None` for anything else.
+fn content(path: &Path) -> io::Result<Option<String>> {
     let found = fs::metadata(path)?;
     if !found.is_file() {
         return Ok(None);
     }
     if found.len() > LARGEST {
-        return Ok(Some(Content::Unreadable(format!("{} bytes are too many", found.len()))));
+        return Err(io::Error::other(format!("{} bytes are too many", found.len())));
     }
-    let bytes = fs::read(path)?;
-    Ok(Some(
-        String::from_utf8(bytes).map_or_else(|error| Content::Unreadable(error.to_string()), Content::Text),
-    ))
+    fs::read_to_string(path).map(Some)
 }
 
 /// Takes one step that was decided on a snapshot. `ours` is the mode of files that are ours.
@@ -167,6 +171,28 @@ pub fn tidy(directory: &Path) -> Result<usize, FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_link_that_nobody_can_follow_is_none_for_runtimes_either() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::write(path("no-utf-8.conf"), b"{\"type\":\"a\xff\"}").unwrap();
+        std::fs::File::create(path("large.conf")).unwrap().set_len(LARGEST + 1).unwrap();
+        for (link, target) in [("loop.conf", "loop.conf"), ("nowhere.conf", "none.conf")] {
+            std::os::unix::fs::symlink(target, path(link)).unwrap();
+        }
+        let now = read(dir.path()).unwrap();
+        for (name, why) in now.denied() {
+            assert!(why.starts_with(&format!("failed to read {}: ", path(name).display())), "{why}");
+        }
+        let denied: Vec<_> = now.denied().map(|(name, _)| name).collect();
+        assert_eq!(denied, ["large.conf", "no-utf-8.conf"]);
+        let unreadable = |name: &str| matches!(now.files[name], Content::Unreadable(_));
+        assert!(unreadable("loop.conf") && unreadable("nowhere.conf"), "{now:?}");
+        for errno in [Errno::IO, Errno::MFILE, Errno::STALE, Errno::ACCESS] {
+            assert!(matches!(unread(&path("a.conf"), errno.into()), Content::Denied(_)), "{errno}");
+        }
+    }
 
     /// As where an owner moves a finished file over the half of one that was read.
     #[test]

@@ -271,6 +271,16 @@ fn the_binary_stays_while_a_del_needs_it() {
 }
 
 #[test]
+fn the_binary_stays_where_a_file_that_cannot_be_read_may_name_it() {
+    let mut node = Node::new();
+    node.pass();
+    fs::write(node.at("net.d/20.conf"), b"{\"type\":\"istio-cni\",\"name\":\"\xff\"}").unwrap();
+    let summary = uninstall(&node.settings, BinaryRemoval::WhileUnused);
+    assert!(summary.kept[0].contains("net.d/20.conf"), "{summary:?}");
+    assert!(node.at("bin/istio-cni").exists() && node.text("net.d/10.conflist") == PRIMARY);
+}
+
+#[test]
 fn credentials_that_nobody_could_use_replace_none() {
     let mut node = Node::new();
     node.installer.pass(&node.settings, &Touch::Now);

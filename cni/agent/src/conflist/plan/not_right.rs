@@ -16,7 +16,7 @@ pub enum NotRight {
     /// The file of `CNI_CONF_NAME` is invalid.
     #[error("{name}: {why}; correct it")]
     Refused { name: String, why: Unusable },
-    /// Permission denied: the order of files is not known.
+    /// A file that runtimes may be able to read: the order of files is not known.
     #[error("{0}")]
     Denied(String),
     /// Runtimes read another file first.
