@@ -10,6 +10,8 @@ use protocol::directories::{self, BIN_DIRS, Directories, NET_DIRS, RUNTIME_CONFI
 use super::uninstall::{BinaryRemoval, Summary, uninstall_from};
 use crate::settings::{Places, Settings};
 
+/// Where a container of the agent has the node's directories.
+const HOST: &str = "/host";
 /// Mounts of a container of the agent.
 const MOUNTS: [&str; 2] = ["/host/opt/cni/bin", "/host/etc/cni/net.d"];
 
@@ -25,9 +27,8 @@ pub struct PurgeDirectories {
 pub struct Sites {
     net_dirs: Vec<PathBuf>,
     bin_dirs: Vec<PathBuf>,
-    run_dir: PathBuf,
-    /// The paths are the node's own.
-    on_node: bool,
+    /// Everything else.
+    places: Places,
 }
 
 /// Result of the purge.
@@ -65,11 +66,22 @@ impl Sites {
             distinct
         };
         let net_dir = std::slice::from_ref(&places.net_dir);
+        let seen = |mounted: &Path| {
+            let of_node = mounted.strip_prefix(HOST).ok().filter(|_| on_node);
+            below(root, of_node.unwrap_or(mounted))
+        };
         Self {
             net_dirs: all(given.net_dir.as_slice(), net_dir, found.net, &NET_DIRS),
             bin_dirs: all(&given.bin_dirs, &places.target_dirs, found.bin, &BIN_DIRS),
-            run_dir: below(root, &places.run_dir),
-            on_node,
+            places: Places {
+                // The node's own plugins: nothing of what is in there says what the agent's image ships.
+                source_dir: if on_node { PathBuf::new() } else { places.source_dir.clone() },
+                run_dir: below(root, &places.run_dir),
+                netns_dir: seen(&places.netns_dir),
+                cache_dir: seen(&places.cache_dir),
+                proc_dir: seen(&places.proc_dir),
+                ..places.clone()
+            },
         }
     }
 
@@ -79,7 +91,7 @@ impl Sites {
         let split = |all: &[PathBuf]| all.iter().cloned().partition(|path: &PathBuf| path.is_dir());
         let (net_dirs, no_net): (Vec<_>, Vec<_>) = split(&self.net_dirs);
         let (bin_dirs, no_bin): (Vec<_>, Vec<_>) = split(&self.bin_dirs);
-        let (run_dir, no_run): (Vec<_>, Vec<_>) = split(std::slice::from_ref(&self.run_dir));
+        let (run_dir, no_run): (Vec<_>, Vec<_>) = split(std::slice::from_ref(&self.places.run_dir));
         let blind = match (net_dirs.is_empty(), bin_dirs.is_empty()) {
             (true, _) => {
                 Some("no directory of CNI configurations is there: name it with --mounted-cni-net-dir")
@@ -87,13 +99,8 @@ impl Sites {
             (_, true) => Some("no directory of CNI plugins is there: name it with --cni-bin-dir"),
             _ => None,
         };
-        let mut settings = settings.clone();
-        settings.places.target_dirs.clone_from(&bin_dirs);
-        settings.places.run_dir.clone_from(&self.run_dir);
-        if self.on_node {
-            // The node's own plugins: nothing of what is in there says what the agent's image ships.
-            settings.places.source_dir = PathBuf::new();
-        }
+        let places = Places { target_dirs: bin_dirs.clone(), ..self.places.clone() };
+        let settings = Settings { places, ..settings.clone() };
         let summary = uninstall_from(&settings, &net_dirs, binary);
         let looked = [net_dirs, bin_dirs, run_dir].concat();
         Purged { summary, looked, absent: [no_net, no_bin, no_run].concat(), blind }
@@ -150,8 +157,11 @@ mod tests {
         }
 
         fn purge(&self, given: &PurgeDirectories) -> Purged {
-            Sites::find(&self.settings.places, given, self.root.path())
-                .purge(&self.settings, BinaryRemoval::Always)
+            self.purge_with(given, BinaryRemoval::Always)
+        }
+
+        fn purge_with(&self, given: &PurgeDirectories, binary: BinaryRemoval) -> Purged {
+            Sites::find(&self.settings.places, given, self.root.path()).purge(&self.settings, binary)
         }
 
         fn has(&self, path: &str) -> bool {
@@ -192,6 +202,26 @@ mod tests {
             ["/etc/cni/net.d", "/etc/cni/multus/net.d", "/opt/cni/bin", "/var/run/istio-cni"]
         );
         assert!(machine.names(&purged.absent).contains(&"/home/kubernetes/bin".to_owned()), "{purged:?}");
+    }
+
+    #[test]
+    fn a_binary_that_a_del_needs_is_kept_wherever_the_cache_is_seen() {
+        for (host, cached, kept) in [
+            ("", Some("/var/lib/cni/results/a"), true),
+            ("/host", Some("/var/lib/cni/results/a"), true),
+            ("", Some("/var/lib/other"), false),
+            ("/host", Some("/var/lib/cni/other"), false),
+            ("/host", None, true), // the cache is not mounted
+        ] {
+            let path = |path: &str| format!("{host}{path}");
+            let (binary, list) = (path("/opt/cni/bin/istio-cni"), path("/etc/cni/net.d/10.conflist"));
+            let cached = cached.map(path);
+            let files = [(binary.as_str(), "ours"), (&list, CHAINED)];
+            let cached = cached.as_deref().map(|path| (path, CHAINED));
+            let machine = Machine::new(&files.into_iter().chain(cached).collect::<Vec<_>>());
+            let purged = machine.purge_with(&PurgeDirectories::default(), BinaryRemoval::WhileUnused);
+            assert_eq!(machine.has(&binary), kept, "{host} {cached:?}: {purged:?}");
+        }
     }
 
     #[test]
