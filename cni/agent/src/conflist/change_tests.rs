@@ -151,3 +151,28 @@ fn another_mode_reaches_files_of_our_own_and_no_others() {
         }
     }
 }
+
+#[test]
+fn what_multus_copied_into_its_own_configuration_goes_and_all_else_stays() {
+    // Thin Multus copies the primary's list; in the form for CNI 1.0.0 its configuration is a list itself.
+    let single = |inline: &str| {
+        format!(r#"{{ "name":"m", "type":"multus", "delegates":[ {{"type":"a"}}, {inline} ] }}"#)
+    };
+    let list = |inline: &str| {
+        format!(
+            r#"{{"name":"m","plugins":[ {{"type":"multus","delegates":[{inline}]}},  {{"type":"b"}} , {{"type":"c"}}]}}"#
+        )
+    };
+    let without = FORMER.replace(r#",{"type":"istio-cni","exclude_namespaces":["old"]}"#, "");
+    for (name, of) in [("00.conf", &single as &dyn Fn(&str) -> String), ("00.conflist", &list)] {
+        let mut now = directory(&[(name, &of(FORMER)), ("10.conflist", FORMER)]);
+        for step in leave::steps(&chain(), &now) {
+            take(&mut now, &step);
+        }
+        assert_eq!(now, directory(&[(name, &of(&without)), ("10.conflist", &without)]));
+        assert_eq!(leave::steps(&chain(), &now), []);
+        assert_eq!(leave::inline(&now), [""; 0]);
+        let now = directory(&[(name, &of(r#"{"type":"istio-cni"}"#))]);
+        assert_eq!((leave::steps(&chain(), &now), leave::inline(&now)), (vec![], vec![name.to_owned()]));
+    }
+}

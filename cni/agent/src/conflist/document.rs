@@ -167,6 +167,22 @@ impl<'a> Document<'a> {
         }
     }
 
+    /// Configurations that Multus has inline (`delegates`), raw: its thin form copies the primary's there.
+    #[must_use]
+    pub fn inline(&self) -> Vec<&'a str> {
+        let of = |plugin: &Members<'a>| -> Vec<&'a RawValue> {
+            plugin.get("delegates").and_then(|array| serde_json::from_str(array).ok()).unwrap_or_default()
+        };
+        let all: Vec<_> = match self {
+            Self::Single(members) => of(members),
+            Self::List(list) => {
+                let plugins = list.plugins.iter().filter_map(|plugin| Members::parse(plugin.text).ok());
+                plugins.flat_map(|plugin| of(&plugin)).collect()
+            }
+        };
+        all.into_iter().map(RawValue::get).collect()
+    }
+
     /// Our entries, raw.
     #[must_use]
     pub fn ours(&self) -> Vec<&'a str> {

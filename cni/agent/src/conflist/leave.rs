@@ -17,22 +17,34 @@ pub fn steps(chain: &ChainSettings, now: &DirectorySnapshot) -> Vec<Step> {
 
 /// Step of the uninstall for one file.
 pub(super) fn step(chain: &ChainSettings, now: &DirectorySnapshot, name: &str) -> Option<Step> {
-    let document = Document::parse(now.text(name)?).ok()?;
-    let remove = || Some(Step::Remove { name: name.to_owned() });
-    match &document {
-        Document::Single(_) => document.others().is_empty().then(remove)?,
-        Document::List(_) if document.ours().is_empty() => None,
-        Document::List(_) if document.others().is_empty() || goes(chain, now, name, &document) => remove(),
-        Document::List(list) => {
-            let text = splice::with_entry(list, None);
-            Some(Step::Write { name: name.to_owned(), text, mode: FileMode::Of(name.to_owned()) })
-        }
+    let text = now.text(name)?;
+    let document = Document::parse(text).ok()?;
+    let alone = document.others().is_empty();
+    let is_removed = match &document {
+        Document::Single(_) => alone,
+        Document::List(_) => !document.ours().is_empty() && (alone || goes(chain, now, name, &document)),
+    };
+    if is_removed {
+        return Some(Step::Remove { name: name.to_owned() });
     }
+    let text = splice::without_entries(text)?;
+    Some(Step::Write { name: name.to_owned(), text, mode: FileMode::Of(name.to_owned()) })
 }
 
 /// True if a list is a copy to be removed whole. One known by its name alone may be somebody's only network, so it stays.
 fn goes(chain: &ChainSettings, now: &DirectorySnapshot, name: &str, document: &Document<'_>) -> bool {
     copy::mark(document).is_some() || (copy::is_copy(chain, name, document) && copy::is_needless(chain, now))
+}
+
+/// Files in which Multus has our plugin inline as a network: nobody but their owner knows what is to be there instead.
+#[must_use]
+pub fn inline(now: &DirectorySnapshot) -> Vec<String> {
+    let is_ours = |inline: &str| Document::parse(inline).is_ok_and(|is| is.others().is_empty());
+    let has_ours = |name: &&String| {
+        let document = now.text(name).and_then(|text| Document::parse(text).ok());
+        document.is_some_and(|document| document.inline().into_iter().any(is_ours))
+    };
+    now.files.keys().filter(has_ours).cloned().collect()
 }
 
 /// Malformed files that name our plugin: they cannot be edited.

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::NEWEST;
-use super::document::{Invalid, List, Members, place};
+use super::document::{Document, Invalid, List, Members, Plugin, place};
 
 /// White space of a list, to be kept.
 struct Layout<'a> {
@@ -43,6 +43,28 @@ pub fn with_entry(list: &List<'_>, entry: Option<&Value>) -> String {
     let (before, after) = (list.text.get(..=list.at.start), list.text.get(list.at.end - 1..));
     let array = format!("{}{}{}", layout.first, plugins.join(&layout.further), layout.last);
     format!("{}{array}{}", before.unwrap_or_default(), after.unwrap_or_default())
+}
+
+/// A configuration without our entries, those in lists that Multus has inline included; `None` if there are none, or nothing else.
+#[must_use]
+pub fn without_entries(text: &str) -> Option<String> {
+    let document = Document::parse(text).ok()?;
+    if document.others().is_empty() {
+        return None;
+    }
+    let mut left = text.to_owned();
+    // From the end, so that the places of those before it stay.
+    for inline in document.inline().into_iter().rev() {
+        if let Some(without) = without_entries(inline) {
+            left.replace_range(place(text, inline), &without);
+        }
+    }
+    if let Ok(Document::List(list)) = Document::parse(&left)
+        && list.plugins.iter().any(Plugin::is_ours)
+    {
+        left = with_entry(&list, None);
+    }
+    (left != text).then_some(left)
 }
 
 /// True if our entry is in the list as it should be: once, last, and equal.

@@ -271,13 +271,17 @@ fn the_binary_stays_while_a_del_needs_it() {
 }
 
 #[test]
-fn the_binary_stays_where_a_file_that_cannot_be_read_may_name_it() {
-    let mut node = Node::new();
-    node.pass();
-    fs::write(node.at("net.d/20.conf"), b"{\"type\":\"istio-cni\",\"name\":\"\xff\"}").unwrap();
-    let summary = uninstall(&node.settings, BinaryRemoval::WhileUnused);
-    assert!(summary.kept[0].contains("net.d/20.conf"), "{summary:?}");
-    assert!(node.at("bin/istio-cni").exists() && node.text("net.d/10.conflist") == PRIMARY);
+fn the_binary_stays_where_a_file_that_cannot_be_read_or_changed_names_it() {
+    let no_utf8 = b"{\"type\":\"istio-cni\",\"name\":\"\xff\"}".as_slice();
+    let multus = br#"{"type":"multus","delegates":[{"type":"istio-cni"}]}"#;
+    for text in [no_utf8, multus] {
+        let mut node = Node::new();
+        node.pass();
+        fs::write(node.at("net.d/20.conf"), text).unwrap();
+        let summary = uninstall(&node.settings, BinaryRemoval::WhileUnused);
+        assert!(summary.kept[0].contains("net.d/20.conf"), "{summary:?}");
+        assert!(node.at("bin/istio-cni").exists() && node.text("net.d/10.conflist") == PRIMARY);
+    }
 }
 
 #[test]

@@ -99,6 +99,13 @@ fn configuration(settings: &Settings, net_dir: &Path, summary: &mut Summary) -> 
         named = true;
         summary.kept.push(format!("whatever of ours is in a configuration: {why}"));
     }
+    for name in leave::inline(&now) {
+        named = true;
+        summary.kept.push(format!(
+            "{}: Multus has our plugin in it as a network (delegates): take it out",
+            net_dir.join(name).display()
+        ));
+    }
     for name in leave::unreadable(&now) {
         summary.kept.push(format!(
             "{}: it is no JSON, so our entry in it cannot be removed",
