@@ -32,6 +32,8 @@ pub const CONFIG_MAP: &str = "istio-cni-config";
 
 /// Retry interval for a right that is unknown.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
+/// Retry interval for a right that is denied: roles are not watched.
+const DENIED: Duration = Duration::from_secs(5 * 60);
 
 /// Live settings.
 #[derive(Debug)]
@@ -203,11 +205,10 @@ impl Follower {
                 let heard = hearing.borrow_and_update();
                 heard.first.iter().chain(&heard.last).for_each(|data| self.live.hear(data.clone()));
             }
-            let unsure = self.ask().await;
+            let again = self.ask().await;
             for refused in self.live.decide() {
                 self.tell(&refused);
             }
-            let again = if unsure { ASK_AGAIN } else { Duration::MAX };
             tokio::select! {
                 heard = hearing.changed() => if heard.is_err() { return },
                 Ok(()) = self.own.changed() => {}
@@ -217,19 +218,23 @@ impl Follower {
         }
     }
 
-    /// Asks for the rights that a change needs; whether some of it stays open.
-    async fn ask(&mut self) -> bool {
-        let mut unsure = false;
+    /// Asks for the rights that a change needs; returns the retry interval.
+    async fn ask(&mut self) -> Duration {
+        let mut again = Duration::MAX;
         for need in self.live.open_questions() {
             let Some(answer) = rights::ask(&self.client, need).await else { continue };
-            unsure |= answer == Able::Unknown;
+            again = again.min(match answer {
+                Able::Yes => Duration::MAX,
+                Able::No => DENIED,
+                Able::Unknown => ASK_AGAIN,
+            });
             self.live.know(|abilities| match need {
                 Need::DeletePods => abilities.delete_pods = answer,
                 Need::LabelPods => abilities.label_pods = answer,
                 Need::EnterPods | Need::HostNetwork => {}
             });
         }
-        unsure
+        again
     }
 
     fn tell(&self, RejectedChange { key, wanted, why }: &RejectedChange) {

@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use http::Request;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::elapsed;
 use crate::api::Client;
 use crate::settings::change::{Able, Need};
 
 /// Deadline of the request.
 const LIMIT: Duration = Duration::from_secs(5);
+/// Wait before a denial counts: Helm applies a ConfigMap before the ClusterRole that belongs with it.
+const ROLES_FOLLOW: Duration = Duration::from_secs(2);
 
 #[derive(Deserialize)]
 struct Review {
@@ -24,13 +27,23 @@ struct Status {
     allowed: bool,
 }
 
-/// SelfSubjectAccessReview; `None` if it is no matter of RBAC.
+/// Answer of the API server, asked twice before it counts as a denial; `None` if it is no matter of RBAC.
 pub(super) async fn ask(client: &Client, need: Need) -> Option<Able> {
     let attributes = match need {
         Need::DeletePods => json!({"verb": "delete", "resource": "pods"}),
         Need::LabelPods => json!({"verb": "patch", "resource": "pods", "subresource": "status"}),
         Need::EnterPods | Need::HostNetwork => return None,
     };
+    let first = review(client, need, &attributes).await?;
+    if first != Able::No {
+        return Some(first);
+    }
+    elapsed(ROLES_FOLLOW).await;
+    review(client, need, &attributes).await
+}
+
+/// SelfSubjectAccessReview.
+async fn review(client: &Client, need: Need, attributes: &Value) -> Option<Able> {
     let body = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},

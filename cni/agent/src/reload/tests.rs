@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::api::testing::{Script, Scripted};
 use crate::events;
-use crate::settings::load;
+use crate::settings::{RepairPolicy, load};
 
 struct Agent {
     settings: watch::Receiver<Arc<Settings>>,
@@ -32,17 +32,23 @@ fn map(data: &Json) -> Json {
 
 /// Agent with `data` in its `ConfigMap`.
 fn agent(said: &[(&str, &str)], data: &Json) -> Agent {
-    started(said, data, None)
+    started(said, data, &[])
 }
 
-/// The same, with an answer to its first request.
-fn started(said: &[(&str, &str)], data: &Json, answer: Option<Scripted>) -> Agent {
+/// Answer to the question for a right.
+fn review(allowed: bool) -> Scripted {
+    let body = json!({"status": {"allowed": allowed}});
+    Scripted::new(201, body.to_string()).to("selfsubjectaccessreviews")
+}
+
+/// The same, with answers to its first questions for a right.
+fn started(said: &[(&str, &str)], data: &Json, answers: &[bool]) -> Agent {
     let live = Live::new(load(BTreeMap::new(), &environment(said), |_| false));
     let list = json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": "7"}, "items": [map(data)]});
     let (events_sender, watching) = Scripted::streamed();
     let list = Scripted::new(200, list.to_string()).to("configmaps");
-    let answer = answer.map(|answer| answer.to("selfsubjectaccessreviews"));
-    let script = Script::new([list].into_iter().chain(answer).chain([watching.to("configmaps")]));
+    let answers = answers.iter().map(|allowed| review(*allowed));
+    let script = Script::new([list].into_iter().chain(answers).chain([watching.to("configmaps")]));
     let metrics = Metrics::default();
     let (recorder, _writer) = events::channel(metrics.clone(), "n1");
     let (own, facts) = watch::channel(OwnFacts::default());
@@ -69,6 +75,11 @@ impl Agent {
             |report: &SettingsReport| report.refused.iter().map(|one| one.key.name).collect::<Vec<_>>();
         let right = self.report.wait_for(|report| names(report) == want);
         tokio::time::timeout(Duration::from_secs(5), right).await.unwrap().unwrap();
+    }
+
+    async fn deletes_within(&mut self, limit: Duration) {
+        let right = self.settings.wait_for(|settings| settings.repair.policies == [RepairPolicy::Delete]);
+        tokio::time::timeout(limit, right).await.unwrap().unwrap();
     }
 }
 
@@ -124,13 +135,13 @@ async fn a_refusal_is_told_once_and_the_rest_is_applied() {
 
 #[tokio::test(start_paused = true)]
 async fn a_policy_waits_for_the_word_of_the_api_server() {
-    for (reply, deletes) in [
-        (Scripted::new(201, r#"{"status": {"allowed": true}}"#), true),
-        (Scripted::new(201, r#"{"status": {"allowed": false}}"#), false),
-        (Scripted::new(403, ""), false),
+    for (replies, deletes) in [
+        (vec![review(true)], true),
+        (vec![review(false), review(false)], false),
+        (vec![Scripted::new(403, "")], false),
     ] {
         let mut agent = agent(&[], &json!({}));
-        agent.script.push(reply);
+        replies.into_iter().for_each(|reply| agent.script.push(reply));
         agent.say(&json!({"REPAIR_DELETE_PODS": "true", "EXCLUDE_NAMESPACES": "x"}));
         agent.excluded(&["x"]).await;
         agent.refused(if deletes { &[] } else { &["repair-delete-pods"] }).await;
@@ -143,8 +154,7 @@ async fn a_policy_waits_for_the_word_of_the_api_server() {
 async fn a_policy_of_the_start_waits_for_the_same_word() {
     let said = [("REPAIR_DELETE_PODS", "true")];
     for (allowed, want) in [(true, &[][..]), (false, &["repair-enabled"][..])] {
-        let reply = Scripted::new(201, format!(r#"{{"status": {{"allowed": {allowed}}}}}"#));
-        let mut agent = started(&said, &json!({}), Some(reply));
+        let mut agent = started(&said, &json!({}), &[allowed, allowed]);
         assert!(!agent.settings.borrow().repair.enabled, "nobody has said yet that it may delete");
         let reported = agent.report.wait_for(|report| {
             !report.refused.iter().any(|one| matches!(one.why, Refusal::Lacks(_, Able::Unknown)))
@@ -153,6 +163,27 @@ async fn a_policy_of_the_start_waits_for_the_same_word() {
         agent.refused(want).await;
         assert_eq!(agent.settings.borrow().repair.enabled, allowed);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_that_follows_the_config_map_counts_and_nothing_is_told_meanwhile() {
+    let mut agent = agent(&[], &json!({}));
+    [false, true].into_iter().for_each(|allowed| agent.script.push(review(allowed)));
+    agent.say(&json!({"REPAIR_DELETE_PODS": "true"}));
+    agent.deletes_within(Duration::from_secs(5)).await;
+    let text = agent.metrics.scrape(crate::metrics::Exposition::Prometheus).unwrap();
+    assert!(!text.contains("millrace_settings_rejected_total{key=\"repair-delete-pods\"}"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_that_is_granted_later_counts_and_its_lack_is_told_once() {
+    let mut agent = agent(&[], &json!({}));
+    [false, false, false, false, true].into_iter().for_each(|allowed| agent.script.push(review(allowed)));
+    agent.say(&json!({"REPAIR_DELETE_PODS": "true"}));
+    agent.refused(&["repair-delete-pods"]).await;
+    agent.deletes_within(Duration::from_secs(11 * 60)).await;
+    let text = agent.metrics.scrape(crate::metrics::Exposition::Prometheus).unwrap();
+    assert!(text.contains("millrace_settings_rejected_total{key=\"repair-delete-pods\"} 1"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
