@@ -196,9 +196,10 @@ impl Controller {
         if known.broken != broken {
             let is_done = known.failed_before(broken.as_ref());
             known.broken = broken;
-            // Another failure after all that was done: not at once again.
+            // Another failure after all that was done: not at once again, and no later than without it.
             let is_busy = self.busy.as_ref().is_some_and(|busy| busy.is_about(&uid));
-            known.due = (!is_busy && !is_done).then(|| now + after(known.attempts));
+            let at = now + after(known.attempts);
+            known.due = (!is_busy && !is_done).then(|| known.due.map_or(at, |due| due.min(at)));
         }
         if self.policy() == Some(RepairPolicy::Label) {
             self.count_skipped(&uid, out);

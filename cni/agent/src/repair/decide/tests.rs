@@ -92,6 +92,17 @@ impl Play {
     fn done(&mut self, seconds: u64, uid: &str, done: ActionResult) -> Vec<String> {
         self.at(seconds, RepairEvent::Done(uid.to_owned(), done, clock(seconds)))
     }
+
+    /// So many failures of the repair that began at 0; when the last one was, and its actions.
+    fn failures(&mut self, uid: &str, times: u32) -> (u64, Vec<String>) {
+        let mut now = 0;
+        for attempt in 1..times {
+            self.done(now, uid, no_namespace());
+            now += after(attempt).as_secs();
+            assert_eq!(self.acts(now, RepairEvent::Tick), [format!("Repair {uid}")]);
+        }
+        (now, self.done(now, uid, no_namespace()))
+    }
 }
 
 /// The node's clock, so many seconds after the agent's start.
@@ -334,6 +345,18 @@ fn a_failure_is_tried_again_later_each_time_and_never_forgotten() {
         assert!(play.at(next, RepairEvent::Tick).contains(&"Repair a".to_owned()), "attempt {attempt}");
         now = next;
     }
+}
+
+#[test]
+fn runs_that_fail_meanwhile_do_not_put_the_next_attempt_off() {
+    let mut play = Play::new(&[RepairPolicy::Repair]);
+    play.at(0, event(&pod("a", 1)));
+    let (now, _) = play.failures("a", 8);
+    let due = now + after(8).as_secs();
+    for (restarts, at) in (2..).zip((now..due).step_by(30)) {
+        assert_eq!(play.acts(at, event(&pod("a", restarts))), NOTHING, "at {at}");
+    }
+    assert_eq!(play.acts(due, RepairEvent::Tick), ["Repair a"]);
 }
 
 #[test]
