@@ -17,9 +17,10 @@ pub async fn delete(client: &Client, pod: &NodePod) -> ActionResult {
     send(client, Request::delete(path(pod)).header("content-type", "application/json"), &options).await
 }
 
-/// Labels a pod. The API server takes metadata with a change of the status, so that no right to change pods is needed.
+/// Labels a pod, in the version that was seen: another pod may have its name by now. The API server takes metadata with a change of the status, so that no right to change pods is needed.
 pub async fn label(client: &Client, pod: &NodePod, (key, value): &(String, String)) -> ActionResult {
-    let patch = json!({"metadata": {"labels": {key.as_str(): value}}});
+    let version = &pod.metadata.resource_version;
+    let patch = json!({"metadata": {"resourceVersion": version, "labels": {key.as_str(): value}}});
     let request =
         Request::patch(path(pod) + "/status").header("content-type", "application/merge-patch+json");
     send(client, request, &patch).await
@@ -91,14 +92,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_label_is_a_merge_patch_of_the_status() {
+    async fn a_label_is_a_merge_patch_of_the_status_of_the_pod_that_was_seen() {
         let (client, asked) = server(200);
         let label = ("cni.istio.io/uninitialized".to_owned(), "true".to_owned());
         assert_eq!(super::label(&client, &pod(), &label).await, ActionResult::Accepted);
         let (line, kind, body) = asked.lock().unwrap().pop().unwrap();
         assert_eq!(line, "PATCH /api/v1/namespaces/shop/pods/cart/status");
         assert_eq!(kind, "application/merge-patch+json");
-        assert_eq!(body, json!({"metadata": {"labels": {"cni.istio.io/uninitialized": "true"}}}));
+        let labels = json!({"cni.istio.io/uninitialized": "true"});
+        assert_eq!(body, json!({"metadata": {"resourceVersion": "7", "labels": labels}}));
     }
 
     #[tokio::test]
