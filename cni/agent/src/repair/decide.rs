@@ -160,10 +160,12 @@ impl Controller {
         let is_same = (&new.policies, new.fallback, &new.label) == (&old.policies, old.fallback, &old.label);
         self.rules = rules;
         for (uid, before) in std::mem::take(&mut self.pods) {
+            // An emitted event is not repeated, and neither it nor the state of its rules depends on settings.
+            let (emitted, seen, right) = (before.emitted, before.seen, before.right);
+            let kept = Tracked { emitted, seen, right, ..Tracked::new(Arc::clone(&before.pod), now) };
+            self.pods.insert(uid.clone(), kept);
             self.observe(before.pod, now, out);
             let Some(known) = self.pods.get_mut(&uid) else { continue };
-            // An emitted event is not repeated, and neither it nor the state of its rules depends on settings.
-            (known.emitted, known.seen, known.right) = (before.emitted, before.seen, before.right);
             // The action on it was correct, and is not repeated.
             if is_same && known.broken.is_some() && known.broken == before.broken {
                 (known.since, known.due, known.attempts) = (before.since, before.due, before.attempts);

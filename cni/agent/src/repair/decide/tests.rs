@@ -499,6 +499,31 @@ fn what_was_done_is_done_again_only_if_the_rules_ask_for_something_else() {
 }
 
 #[test]
+fn a_repaired_pod_is_not_deleted_for_a_run_before_its_repair_because_the_policy_changed() {
+    let mut play = Play::new(&[RepairPolicy::Repair]);
+    play.at(10, event(&begun(pod("a", 1), 2)));
+    assert_eq!(play.done(12, "a", proven(Written::Created)).len(), 3);
+    assert_eq!(play.acts(13, RepairEvent::Rules(changed(&[RepairPolicy::Delete], |_| {}))), NOTHING);
+    assert_eq!(play.acts(41, event(&begun(pod("a", 2), 33))), ["Delete a"]);
+}
+
+#[test]
+fn a_pod_that_was_there_before_a_deletion_says_nothing_of_it_after_other_rules_either() {
+    let mut play = Play::new(&[RepairPolicy::Delete]);
+    let mut up = owned("b", 1);
+    up["status"]["initContainerStatuses"][0]["state"] =
+        json!({"terminated": {"exitCode": 0, "reason": "Completed"}});
+    play.at(0, event(&up));
+    assert_eq!(play.acts(1, event(&owned("a", 1))), ["Delete a"]);
+    play.done(1, "a", ActionResult::Accepted);
+    play.at(1, RepairEvent::Gone("a".into()));
+    let other =
+        changed(&[RepairPolicy::Delete], |repair| repair.exclude_namespaces = ["other".to_owned()].into());
+    play.at(2, RepairEvent::Rules(other));
+    assert_eq!(play.acts(2, event(&owned("c", 1))), NOTHING, "the next generation waits");
+}
+
+#[test]
 fn a_name_that_is_used_again_is_another_pod() {
     let mut play = Play::new(&[RepairPolicy::Repair]);
     play.at(0, event(&pod("a", 1)));
