@@ -168,7 +168,8 @@ impl Controller {
             let Some(known) = self.pods.get_mut(&uid) else { continue };
             // The action on it was correct, and is not repeated.
             if is_same && known.broken.is_some() && known.broken == before.broken {
-                (known.since, known.due, known.attempts) = (before.since, before.due, before.attempts);
+                (known.since, known.due) = (before.since, before.due);
+                (known.attempts, known.failures) = (before.attempts, before.failures);
             }
         }
     }
@@ -186,8 +187,7 @@ impl Controller {
                 self.owners.came_up(known.owner(), known.seen);
             }
             known.broken = None;
-            known.attempts = 0;
-            known.conflicts = 0;
+            (known.attempts, known.failures, known.conflicts) = (0, 0, 0);
             let is_wanted = known.is_wanted(&self.rules.settings);
             known.due = known.due.filter(|_| is_wanted);
             return;
@@ -217,9 +217,8 @@ impl Controller {
 
     /// A pod that has the label already is counted each time that it is seen, as upstream does.
     fn count_skipped(&mut self, uid: &str, out: &mut Vec<RepairAction>) {
-        let key = &self.rules.settings.label.0;
         if let Some(known) = self.pods.get_mut(uid)
-            && known.pod.metadata.facts.labels.contains_key(key)
+            && known.has_label(&self.rules.settings)
         {
             known.due = None;
             out.push(RepairAction::Ended(RepairPolicy::Label, RepairResult::Skip, Duration::ZERO));
@@ -266,6 +265,10 @@ impl Controller {
             (Some(RepairPolicy::Repair), Lifecycle::Finished) => {
                 self.give_up(uid, Unrepairable::Finished, "it is over", now, out);
             }
+            (Some(RepairPolicy::Repair), Lifecycle::Again) => {
+                let policy = known.fallback(&self.rules.settings).unwrap_or(RepairPolicy::Repair);
+                self.begin(policy, uid, now, out);
+            }
             (Some(policy), _) => self.begin(policy, uid, now, out),
         }
     }
@@ -273,9 +276,7 @@ impl Controller {
     fn begin(&mut self, policy: RepairPolicy, uid: &str, now: Time, out: &mut Vec<RepairAction>) {
         let Some(known) = self.pods.get_mut(uid) else { return };
         known.due = None;
-        if policy == RepairPolicy::Label
-            && known.pod.metadata.facts.labels.contains_key(&self.rules.settings.label.0)
-        {
+        if policy == RepairPolicy::Label && known.has_label(&self.rules.settings) {
             return;
         }
         if policy == RepairPolicy::Delete

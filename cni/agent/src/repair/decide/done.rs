@@ -7,14 +7,11 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::pace::{after, after_conflict};
 use super::right::Right;
-use super::tracked::Once;
+use super::tracked::{Once, PATIENCE};
 use super::{ActionResult, Busy, Controller, News, RepairAction, Time};
 use crate::metrics::{RepairResult, Unrepairable};
 use crate::repair::ask::{PodOutcome, Proven};
 use crate::settings::RepairPolicy;
-
-/// Failures before an event says that repair does not work.
-const PATIENCE: u32 = 5;
 
 impl Controller {
     pub(super) fn done(
@@ -63,15 +60,21 @@ impl Controller {
         let (reason, why) = failed;
         out.push(RepairAction::Ended(policy, RepairResult::Fail, took));
         known.attempts += 1;
+        known.failures += u32::from(policy == RepairPolicy::Repair);
         known.due = Some(now + after(known.attempts));
         if policy != RepairPolicy::Repair || known.attempts == 1 {
             out.push(RepairAction::Tell(Arc::clone(&pod), News::Failed(policy, why.clone())));
         }
-        let is_enough = policy == RepairPolicy::Repair && known.attempts == PATIENCE;
-        if is_enough && !known.emitted.contains(&Once::Unrepairable(false)) {
+        if policy != RepairPolicy::Repair || known.failures < PATIENCE {
+            return;
+        }
+        if !known.emitted.contains(&Once::Unrepairable(false)) {
             out.push(RepairAction::Unrepairable(reason));
             out.push(RepairAction::Tell(pod, News::Unrepairable(why)));
             known.emitted.push(Once::Unrepairable(false));
+        }
+        if known.fallback(&self.rules.settings).is_some() {
+            known.due = Some(now);
         }
     }
 }

@@ -360,6 +360,51 @@ fn runs_that_fail_meanwhile_do_not_put_the_next_attempt_off() {
 }
 
 #[test]
+fn a_repair_that_keeps_failing_gets_the_fallback() {
+    let falling_back =
+        |fallback| Play::with(*changed(&[RepairPolicy::Repair], |repair| repair.fallback = Some(fallback)));
+    let mut play = falling_back(RepairPolicy::Delete);
+    play.at(0, event(&pod("a", 1)));
+    let (now, events) = play.failures("a", 5);
+    assert_eq!(events[1], "unrepairable: no_namespace");
+    assert_eq!(events[3..], ["Delete a"]);
+    assert_eq!(play.done(now, "a", ActionResult::Conflict("changed".into())), NOTHING);
+    assert_eq!(play.acts(now + 1, RepairEvent::Tick), ["Delete a"], "the newer pod");
+    let failed = ["Delete fail after 16s", "tell a: Failed(Delete, \"denied\")"];
+    assert_eq!(play.done(now + 1, "a", ActionResult::Failed("denied".into())), failed);
+    assert_eq!(play.acts(now + 1 + after(6).as_secs(), RepairEvent::Tick), ["Delete a"]);
+
+    let mut play = falling_back(RepairPolicy::Label);
+    play.at(0, event(&pod("a", 1)));
+    let (now, events) = play.failures("a", 5);
+    assert_eq!(events[3..], ["Label a"]);
+    assert_eq!(play.done(now, "a", ActionResult::Accepted), ["Label success after 15s", "tell a: Labelled"]);
+    let mut labelled = pod("a", 2);
+    labelled["metadata"]["labels"] = json!({"cni.istio.io/uninitialized": "true"});
+    assert_eq!(play.acts(now, event(&labelled)), NOTHING);
+    let again = now + after(5).as_secs();
+    assert_eq!(play.acts(again, RepairEvent::Tick), ["Repair a"], "it is broken as before");
+    assert_eq!(play.done(again, "a", no_namespace()), ["Repair fail after 31s"]);
+    assert_eq!(play.acts(again + after(6).as_secs(), RepairEvent::Tick), ["Repair a"]);
+}
+
+#[test]
+fn a_repair_that_worked_in_between_is_not_given_up() {
+    let mut play = Play::with(*changed(&[RepairPolicy::Repair], |repair| {
+        repair.fallback = Some(RepairPolicy::Delete);
+    }));
+    play.at(0, event(&pod("a", 1)));
+    let (now, _) = play.failures("a", 3);
+    let next = now + after(3).as_secs();
+    assert_eq!(play.acts(next, RepairEvent::Tick), ["Repair a"]);
+    play.done(next, "a", proven(Written::Unchanged));
+    play.at(next, event(&pod("a", 2)));
+    let next = next + after(4).as_secs();
+    assert_eq!(play.acts(next, RepairEvent::Tick), ["Repair a"]);
+    assert_eq!(play.done(next, "a", no_namespace()), [format!("Repair fail after {next}s")]);
+}
+
+#[test]
 fn rules_that_no_packet_proves_do_not_count_as_proven() {
     let evidence = |evidence| Proven { family: "IPv4".into(), evidence };
     let packet = evidence(Evidence::Packet { to: "192.0.2.2:80".into(), port: 15001 });

@@ -11,7 +11,10 @@ use crate::metrics::RepairResult;
 use crate::pods::NodePod;
 use crate::repair::ask::Written;
 use crate::repair::detect::{Broken, RepairScope};
-use crate::settings::RepairSettings;
+use crate::settings::{RepairPolicy, RepairSettings};
+
+/// Failures in a row before an event says that repair does not work, and the fallback is taken.
+pub(super) const PATIENCE: u32 = 5;
 
 /// Events emitted at most once a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +36,8 @@ pub(super) struct Tracked {
     /// When something is to be done; none if nothing is, or it is being done.
     pub(super) due: Option<Time>,
     pub(super) attempts: u32,
+    /// Failures of the repair in place in a row.
+    pub(super) failures: u32,
     /// Conflicts since the last failure.
     pub(super) conflicts: u32,
     pub(super) emitted: Vec<Once>,
@@ -51,6 +56,7 @@ impl Tracked {
             since: now,
             due: None,
             attempts: 0,
+            failures: 0,
             conflicts: 0,
             emitted: Vec::new(),
             survey: Survey::default(),
@@ -72,6 +78,16 @@ impl Tracked {
             }
             RepairScope::Out | RepairScope::Impossible(_) => None,
         }
+    }
+
+    pub(super) fn has_label(&self, settings: &RepairSettings) -> bool {
+        self.pod.metadata.facts.labels.contains_key(&settings.label.0)
+    }
+
+    /// The operator's fallback, if the repair in place keeps failing. One that has the label goes on being repaired.
+    pub(super) fn fallback(&self, settings: &RepairSettings) -> Option<RepairPolicy> {
+        let is_left = |policy: &RepairPolicy| *policy != RepairPolicy::Label || !self.has_label(settings);
+        settings.fallback.filter(is_left).filter(|_| self.failures >= PATIENCE)
     }
 
     pub(super) fn owner(&self) -> &str {
@@ -123,5 +139,6 @@ impl Tracked {
         self.survey.is_right();
         // Should validation fail once more, the next repair comes later.
         self.attempts += 1;
+        self.failures = 0;
     }
 }
