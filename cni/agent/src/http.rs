@@ -18,8 +18,9 @@ use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::sockopt::set_ipv6_v6only;
 use serde::{Deserialize, Serialize};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,8 @@ const HEAD_LIMIT: Duration = Duration::from_secs(5);
 const HEAD_SIZE: usize = 16 * 1024;
 /// Maximum number of headers.
 const HEADERS: usize = 64;
+/// Connections that the kernel keeps until they are accepted; [`TcpListener::bind`]'s number.
+const BACKLOG: u32 = 1024;
 /// Retry interval for a port that is taken.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -72,7 +75,7 @@ pub struct Ready {
 pub async fn serve(port: u16, purpose: Purpose, state: HttpState, stop: CancellationToken) {
     let mut said = false;
     while !stop.is_cancelled() {
-        match listen(port).await {
+        match listen(port) {
             Ok(listener) => {
                 tracing::info!(target: "cni-agent", port, ?purpose, "listening");
                 return answer_all(listener, purpose, state, stop).await;
@@ -88,13 +91,24 @@ pub async fn serve(port: u16, purpose: Purpose, state: HttpState, stop: Cancella
 }
 
 /// Binds both families where the kernel has both.
-async fn listen(port: u16) -> io::Result<TcpListener> {
-    match TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await {
+fn listen(port: u16) -> io::Result<TcpListener> {
+    match listen_on(TcpSocket::new_v6(), SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))) {
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-            TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).await
+            listen_on(TcpSocket::new_v4(), SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)))
         }
         listener => listener,
     }
+}
+
+fn listen_on(socket: io::Result<TcpSocket>, address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = socket?;
+    if address.is_ipv6() {
+        // net.ipv6.bindv6only may be on.
+        set_ipv6_v6only(&socket, false)?;
+    }
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Answers on `listener` until `stop`. Connections that are open then end by their own limit.

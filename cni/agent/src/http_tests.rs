@@ -41,6 +41,14 @@ impl Server {
 }
 
 #[tokio::test]
+async fn a_port_takes_ipv4_on_a_node_that_separates_the_families_by_default_as_well() {
+    let listener = listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    assert!(address.is_ipv4() || !rustix::net::sockopt::ipv6_v6only(&listener).unwrap());
+    TcpStream::connect((Ipv4Addr::LOCALHOST, address.port())).await.unwrap();
+}
+
+#[tokio::test]
 async fn ready_is_503_with_reasons_until_every_part_is_right() {
     let server = Server::start(Purpose::Health).await;
     server.readiness.wrong(Part::Conflist, "10-x.conflist lacks our entry");
