@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::pace::after;
-use super::{Controller, Enrolled, News, PodOutcome, RepairAction, Time};
+use super::{Controller, Enrolled, News, PodOutcome, RepairAction, Time, Tracked};
 use crate::pods::NodePod;
 
 /// Debounce: pods come in crowds; one process surveys all that came meanwhile.
@@ -37,6 +37,8 @@ pub(super) struct Survey {
     addresses: Vec<IpAddr>,
     /// A survey is in flight, at these addresses.
     asked: bool,
+    /// The last one failed as a whole, maybe because of this pod: the next one is of it alone.
+    suspected: bool,
 }
 
 /// Failed surveys before an event is emitted.
@@ -72,6 +74,7 @@ impl Survey {
 
     /// Takes the outcome of a survey; returns an event.
     fn looked(&mut self, outcome: Option<PodOutcome>, now: Time) -> Option<News> {
+        self.suspected = outcome.is_none();
         match outcome {
             Some(PodOutcome::Right) => {
                 let was_unredirected = self.is_unredirected();
@@ -115,18 +118,20 @@ fn reason(outcome: Option<PodOutcome>) -> String {
 }
 
 impl Controller {
-    /// Surveys pods that are due, one batch at a time.
+    /// Surveys pods that are due, one batch at a time; suspected ones after the others, as each may take as long as a survey may.
     pub(super) fn look(&mut self, now: Time, out: &mut Vec<RepairAction>) {
         if self.looking {
             return;
         }
-        let due = self.pods.values_mut().filter(|known| known.survey.due.is_some_and(|due| due <= now));
+        let is_due = |known: &Tracked| known.survey.due.is_some_and(|due| due <= now);
+        let suspected = self.pods.values().filter(|known| is_due(known)).all(|known| known.survey.suspected);
+        let due = self.pods.values_mut().filter(|known| is_due(known) && known.survey.suspected == suspected);
         let pods: Vec<Enrolled> = due
             .filter_map(|known| {
                 known.survey.ask();
                 known.enrolled()
             })
-            .take(BATCH)
+            .take(if suspected { 1 } else { BATCH })
             .collect();
         if !pods.is_empty() {
             self.looking = true;

@@ -87,3 +87,23 @@ fn who_has_no_address_or_is_over_is_not_looked_at() {
     assert_eq!(play.at(1, RepairEvent::Looked(vec![("a".into(), None)])), NOTHING);
     assert_eq!(play.at(2, RepairEvent::Tick), ["look at a"], "nobody could look");
 }
+
+#[test]
+fn one_that_nobody_can_look_at_does_not_take_the_others_with_it() {
+    let mut play = Play::new(&[]);
+    play.at(0, event(&healthy("a")));
+    play.at(0, event(&healthy("b")));
+    let looked = |uid: &str, outcome| (uid.to_owned(), outcome);
+    let right = || Some(PodOutcome::Right);
+    assert_eq!(play.at(1, RepairEvent::Tick), ["look at a b"]);
+    let nobody = vec![looked("a", None), looked("b", None)];
+    assert_eq!(play.at(1, RepairEvent::Looked(nobody)), NOTHING);
+    assert_eq!(play.at(2, RepairEvent::Tick), ["look at a"]);
+    assert_eq!(play.at(2, RepairEvent::Looked(vec![looked("a", None)])), ["look at b"]);
+    assert_eq!(play.at(2, RepairEvent::Looked(vec![looked("b", right())])), NOTHING);
+    play.at(3, event(&healthy("c")));
+    play.at(3, event(&healthy("d")));
+    assert_eq!(play.at(4, RepairEvent::Tick), ["look at c d"], "before one that may take long");
+    let both = vec![looked("c", right()), looked("d", right())];
+    assert_eq!(play.at(4, RepairEvent::Looked(both)), ["look at a"]);
+}
