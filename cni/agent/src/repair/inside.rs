@@ -4,6 +4,7 @@
 //! costs no more than this process.
 
 use std::io::{Read as _, Write as _};
+use std::net::IpAddr;
 use std::process::ExitCode;
 
 use netfilter::address::{Address, AddressError, Rtnetlink};
@@ -63,13 +64,31 @@ fn one(request: &ChildRequest, pod: &TargetPod, gathered: &Gathered) -> PodOutco
         netns.enter_for_good()?;
         let mut rtnetlink = Rtnetlink::open()?;
         let environment = Environment::read(|name| std::env::var(name).ok())?;
-        let config = pod.redirect.config_for(addresses.iter().map(|address| address.ip), &environment)?;
-        match request.task {
-            Task::Look => compare(&mut rtnetlink, &config, addresses),
-            Task::Repair => repair(&mut rtnetlink, &config, addresses, &request.backend),
+        let config_for = |addresses: &[Address]| {
+            pod.redirect.config_for(addresses.iter().map(|address| address.ip), &environment)
+        };
+        let primary = of_primary_interface(addresses, &pod.addresses);
+        let config = config_for(&primary)?;
+        if request.task == Task::Repair {
+            return repair(&mut rtnetlink, &config, &primary, &request.backend);
         }
+        let outcome = compare(&mut rtnetlink, &config, addresses)?;
+        let by_all = config_for(addresses)?;
+        if outcome == PodOutcome::Right || by_all == config {
+            return Ok(outcome);
+        }
+        // Where Multus runs the plugin, ADD decides by what other networks attached before as well.
+        let is_right = compare(&mut rtnetlink, &by_all, addresses)? == PodOutcome::Right;
+        Ok(if is_right { PodOutcome::Right } else { outcome })
     };
     work().unwrap_or_else(|error| PodOutcome::Failed(error.to_string()))
+}
+
+/// Addresses of the interface that has the pod's first one: those that ADD decided by, whatever was attached since. All, if none has it.
+fn of_primary_interface(addresses: &[Address], of_pod: &[IpAddr]) -> Vec<Address> {
+    let primary = addresses.iter().find(|address| of_pod.first() == Some(&address.ip));
+    let is_its = |address: &&Address| primary.is_none_or(|primary| primary.interface == address.interface);
+    addresses.iter().filter(is_its).copied().collect()
 }
 
 /// Failure in a pod's namespace.
@@ -138,5 +157,34 @@ fn recorded(backend: &BackendWanted) -> Option<Choice> {
     match backend.wish {
         Wish::Auto => Choice::from_record(&std::fs::read_to_string(&backend.record).ok()?),
         Wish::Only(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redirect::host::{Stack, decide_addresses};
+
+    use super::*;
+
+    fn address(ip: &str, interface: u32) -> Address {
+        Address { ip: ip.parse().unwrap(), length: 24, interface, scope: 0, flags: 0 }
+    }
+
+    #[test]
+    fn what_was_attached_later_does_not_decide_the_families() {
+        let addresses = [
+            address("127.0.0.1", 1),
+            address("172.17.0.1", 4),
+            address("::1", 1),
+            address("fd00::2", 2),
+            address("fe80::2", 2),
+        ];
+        let families = |of_pod: &str| {
+            let primary = of_primary_interface(&addresses, &[of_pod.parse().unwrap()]);
+            decide_addresses(primary.iter().map(|address| address.ip), Stack::FirstAddress).unwrap()
+        };
+        assert!(families("fd00::2").ipv6);
+        assert!(!families("172.17.0.1").ipv6);
+        assert!(!families("10.9.0.2").ipv6, "nobody has it: all count");
     }
 }
