@@ -3,9 +3,9 @@
 //! a text or an error; only this file writes to stdout, once.
 
 use std::borrow::Cow;
-use std::io::Write;
+use std::io::{self, Read, Write};
 
-use protocol::env::{self, Command};
+use protocol::env::{self, Command, EnvError};
 use protocol::error::{CniError, Code};
 use protocol::log::AddEnd;
 use protocol::netconf::Header;
@@ -35,6 +35,7 @@ pub fn run(world: World<'_>) -> Exit {
         Ok(Some(invocation)) => invocation,
         Ok(None) => return about(stderr),
         Err(error) => {
+            let error = first_mistake(error, stdin);
             Log::new(stderr, clock).error("malformed call", &[("error", &error)]);
             return print(stdout, Err(&error));
         }
@@ -55,7 +56,7 @@ pub fn run(world: World<'_>) -> Exit {
             call.log.warn("DEL without a configuration", &[("reason", &error)]);
             Ok(String::new())
         }
-        Err(error) => Err(CniError::new(Code::IO, format!("error reading from stdin: {error}"))),
+        Err(error) => Err(unreadable(&error)),
     };
     if let Err(error) = &outcome {
         if call.invocation.command == Command::Add {
@@ -69,6 +70,27 @@ pub fn run(world: World<'_>) -> Exit {
         log_out::flush(&call.log, outlets, clock, if quick { TELL_LIMIT } else { SOCKET_LIMIT });
     }
     print(stdout, outcome.as_deref())
+}
+
+/// The mistake that the CNI library reports of a malformed call: a configuration without a name goes before an unknown command, and
+/// versions mean nothing to that.
+fn first_mistake(error: EnvError, stdin: &mut dyn Read) -> CniError {
+    let unknown = match error {
+        EnvError::UnknownCommand(error) => error,
+        EnvError::Malformed(error) => return error,
+    };
+    let mut text = Vec::new();
+    match stdin.read_to_end(&mut text) {
+        Ok(_) => match Header::parse(&text) {
+            Err(error) if error.code != Code::INCOMPATIBLE_VERSION => error,
+            _ => unknown,
+        },
+        Err(error) => unreadable(&error),
+    }
+}
+
+fn unreadable(error: &io::Error) -> CniError {
+    CniError::new(Code::IO, format!("error reading from stdin: {error}"))
 }
 
 fn command(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {

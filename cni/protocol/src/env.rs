@@ -93,23 +93,46 @@ pub struct Invocation {
     pub netns_override: NetnsOverride,
 }
 
+/// A call that cannot be served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EnvError {
+    /// `CNI_COMMAND` is none of [`Command::ALL`]. A mistake in the configuration goes before it.
+    UnknownCommand(CniError),
+    /// A variable is missing or malformed.
+    Malformed(CniError),
+}
+
+impl From<CniError> for EnvError {
+    fn from(error: CniError) -> Self {
+        Self::Malformed(error)
+    }
+}
+
+impl From<EnvError> for CniError {
+    fn from(error: EnvError) -> Self {
+        match error {
+            EnvError::UnknownCommand(error) | EnvError::Malformed(error) => error,
+        }
+    }
+}
+
 /// Reads a call from the environment. `Ok(None)`: `CNI_COMMAND` is missing or empty, so a person wants to know what this
 /// is. All missing variables are in one error; an unknown command is an error, too, whatever else is set.
 ///
 /// # Errors
 /// With [`Code::INVALID_ENVIRONMENT`].
-pub fn parse(get: &dyn Fn(&str) -> Option<String>) -> Result<Option<Invocation>, CniError> {
+pub fn parse(get: &dyn Fn(&str) -> Option<String>) -> Result<Option<Invocation>, EnvError> {
     let read = |name: &str| get(name).unwrap_or_default();
     let text = read("CNI_COMMAND");
     if text.is_empty() {
         return Ok(None);
     }
     let Some(command) = Command::ALL.into_iter().find(|c| c.as_str() == text) else {
-        return Err(invalid(format!("unknown CNI_COMMAND: {text}"), ""));
+        return Err(EnvError::UnknownCommand(invalid(format!("unknown CNI_COMMAND: {text}"), "")));
     };
     let missing: Vec<_> = command.required().iter().copied().filter(|name| read(name).is_empty()).collect();
     if !missing.is_empty() {
-        return Err(invalid(format!("required env variables [{}] missing", missing.join(",")), ""));
+        return Err(invalid(format!("required env variables [{}] missing", missing.join(",")), "").into());
     }
     let (container_id, ifname) = (read("CNI_CONTAINERID"), read("CNI_IFNAME"));
     if command.has_attachment() {
@@ -177,12 +200,12 @@ mod tests {
         ])
     }
 
-    fn read(variables: &Variables) -> Result<Option<Invocation>, CniError> {
+    fn read(variables: &Variables) -> Result<Option<Invocation>, EnvError> {
         parse(&|name| variables.get(name).map(|value| (*value).to_owned()))
     }
 
     fn message(variables: &Variables) -> String {
-        let error = read(variables).unwrap_err();
+        let error = CniError::from(read(variables).unwrap_err());
         assert_eq!(error.code, Code::INVALID_ENVIRONMENT);
         error.msg
     }

@@ -423,6 +423,24 @@ fn calls_that_the_configuration_s_version_does_not_know_are_refused() {
 }
 
 #[test]
+fn the_configuration_s_mistake_goes_before_an_unknown_command() {
+    let dir = tempfile::tempdir().unwrap();
+    for (stdin, code) in [
+        ("{", 6),
+        (r#"{"name":"n","cniVersion":1}"#, 6),
+        ("{}", 7),
+        (r#"{"name":"a b"}"#, 7),
+        (r#"{"name":"n","cniVersion":"9.9.9"}"#, 4),
+        (r#"{"name":"n"}"#, 4),
+    ] {
+        let outcome = Scene::new("NOPE").run_in(dir.path(), stdin.as_bytes());
+        assert_eq!(outcome.error().0, code, "{stdin}");
+    }
+    let missing = Scene::new("ADD").set("CNI_CONTAINERID", "").run_in(dir.path(), b"{");
+    assert_eq!(missing.error().0, 4, "variables are read first");
+}
+
+#[test]
 fn version_and_about_read_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let outcome = Scene::new("VERSION").run_in(dir.path(), b"garbage");
