@@ -10,7 +10,7 @@ use netfilter::{Applied, Wish};
 use protocol::error::with_sources;
 use protocol::log::Level;
 use redirect::generate::ruleset;
-use redirect::ruleset::Dialect;
+use redirect::ruleset::{Dialect, Ruleset};
 use redirect::text;
 
 use crate::exit::Exit;
@@ -129,7 +129,8 @@ impl Run<'_, '_> {
     fn program(&mut self, settings: &Settings, whole: &Whole) -> Result<(), Failure> {
         match settings.programming {
             Programming::Skip => self.log.add(Level::Info, "rules are not touched: --skip-rule-apply", &[]),
-            Programming::DryRun => self.dry_run(whole)?,
+            Programming::DryRun => self.dry_run(whole, text::dry_run)?,
+            Programming::DryCleanUp => self.dry_run(whole, |rules| text::clean_up(&rules))?,
             Programming::Apply => self.apply(settings, whole)?,
             Programming::CleanUp => {
                 let what = match self.kernel.clean_up(&whole.config, &settings.options)? {
@@ -166,12 +167,8 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn dry_run(&mut self, whole: &Whole) -> Result<(), Failure> {
-        let rules = ruleset(&whole.config)?;
-        let written = match rules.dialect {
-            Dialect::Iptables => rules.families().map(|family| text::restore(&rules, family)).collect(),
-            Dialect::Nft => text::native(&rules.as_upstream()),
-        };
+    fn dry_run(&mut self, whole: &Whole, write: fn(Ruleset) -> String) -> Result<(), Failure> {
+        let written = write(ruleset(&whole.config)?);
         let path = (self.surroundings.env)(DRY_RUN_FILE).filter(|path| !path.is_empty()).map(PathBuf::from);
         let done = match &path {
             Some(path) => std::fs::write(path, &written),

@@ -33,6 +33,8 @@ pub enum Programming {
     Apply,
     /// Print them.
     DryRun,
+    /// Print what removes them.
+    DryCleanUp,
     /// Remove them.
     CleanUp,
     Skip,
@@ -159,12 +161,13 @@ impl Settings {
 fn programming(given: &FlagValues) -> Programming {
     if given.is_on(&flag::SKIP_RULE_APPLY) {
         Programming::Skip
-    } else if given.is_on(&flag::DRY_RUN) {
-        Programming::DryRun
-    } else if given.is_on(&flag::CLEANUP_ONLY) {
-        Programming::CleanUp
     } else {
-        Programming::Apply
+        match (given.is_on(&flag::DRY_RUN), given.is_on(&flag::CLEANUP_ONLY)) {
+            (true, true) => Programming::DryCleanUp,
+            (true, false) => Programming::DryRun,
+            (false, true) => Programming::CleanUp,
+            (false, false) => Programming::Apply,
+        }
     }
 }
 
@@ -230,4 +233,26 @@ fn backend(given: &FlagValues) -> Result<Wish, SettingError> {
         forced_binary: read(given, &flag::FORCE_IPTABLES_BINARY, forced)?,
     };
     Ok(chosen.wish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::given::with_flags;
+
+    fn read(arguments: &[&str]) -> Result<Settings, String> {
+        let command = with_flags(clap::Command::new("istio-iptables"));
+        let (given, _) = FlagValues::read(command, arguments.iter().map(Into::into), &|_| None).unwrap();
+        Settings::read(&given).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_dry_run_of_a_clean_up_is_neither() {
+        let programming = |arguments: &[&str]| read(arguments).unwrap().programming;
+        assert_eq!(programming(&["--cleanup-only", "--dry-run"]), Programming::DryCleanUp);
+        assert_eq!(programming(&["--dry-run"]), Programming::DryRun);
+        assert_eq!(programming(&["--cleanup-only"]), Programming::CleanUp);
+        assert_eq!(programming(&[]), Programming::Apply);
+        assert_eq!(programming(&["--cleanup-only", "--dry-run", "--skip-rule-apply"]), Programming::Skip);
+    }
 }

@@ -11,7 +11,7 @@ use protocol::netconf::NetConf;
 use redirect::config::Config;
 use redirect::generate::ruleset;
 use redirect::host::Environment;
-use redirect::ruleset::{Dialect, Family, Ruleset};
+use redirect::ruleset::Dialect;
 use redirect::{Redirect, text};
 
 use crate::backend::Wanted;
@@ -96,7 +96,8 @@ pub fn apply(redirect: &Redirect, site: &Site) -> Result<ApplyOutcome, Failure> 
     let config = redirect.config_for(site.netns.addresses()?, &site.environment)?;
     if let Some(path) = &site.dry_run {
         let dialect = site.wanted.expected().dialect();
-        return match std::fs::write(path, written_down(&Config { dialect, ..config })?) {
+        let rules = ruleset(&Config { dialect, ..config })?;
+        return match std::fs::write(path, text::dry_run(rules)) {
             Ok(()) => Ok(ApplyOutcome::WrittenDown(dialect)),
             Err(source) => Err(Failure::DryRun { path: path.clone(), source }),
         };
@@ -104,18 +105,4 @@ pub fn apply(redirect: &Redirect, site: &Site) -> Result<ApplyOutcome, Failure> 
     let Wanted { wish, recorded } = site.wanted;
     let request = Request { config, wish, recorded, options: site.options };
     Ok(ApplyOutcome::Programmed(site.netns.program(request)?))
-}
-
-fn written_down(config: &Config) -> Result<String, Failure> {
-    let rules: Ruleset = ruleset(config)?;
-    Ok(match config.dialect {
-        Dialect::Nft => text::native(&rules.as_upstream()),
-        Dialect::Iptables => {
-            let mut all = text::restore(&rules, Family::V4);
-            if config.ipv6 {
-                all.push_str(&text::restore(&rules, Family::V6));
-            }
-            all
-        }
-    })
 }

@@ -68,6 +68,17 @@ fn the_environment_s_own_settings_are_taken_and_checked() {
 }
 
 #[test]
+fn a_dry_run_of_a_clean_up_adds_no_rule() {
+    let seen = Stage::new().run(&["--cleanup-only", "--dry-run", "-i", "*", "-b", "*"]);
+    assert_eq!((seen.exit, seen.asked), (Exit::Success, vec![]));
+    assert!(
+        seen.stdout.contains("\n-D OUTPUT -j ISTIO_OUTPUT\n") && !seen.stdout.contains("-A "),
+        "{}",
+        seen.stdout
+    );
+}
+
+#[test]
 fn what_means_nothing_is_refused_before_anything_is_touched() {
     for (arguments, part) in [
         (&["-p", "http"][..], "failed to read --envoy-port: "),

@@ -32,6 +32,15 @@ pub fn native(ruleset: &Ruleset) -> String {
     text
 }
 
+/// The commands that remove the native tables. What is not there cannot be deleted, so each is added first.
+pub(super) fn removal() -> String {
+    let commands = [Table::Nat, Table::Mangle, Table::Raw].map(|table| {
+        let name = table.native_name();
+        format!("add table inet {name}\ndelete table inet {name}\n")
+    });
+    commands.concat()
+}
+
 /// A chain's name and, for a base chain, its hook.
 struct Definition(Table, Chain);
 

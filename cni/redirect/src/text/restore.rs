@@ -30,6 +30,29 @@ pub fn restore(ruleset: &Ruleset, family: Family) -> String {
     text
 }
 
+/// The restore text that removes the rules of one family: of each table what leads to chains of ours, then those chains. Latest first, as
+/// upstream's clean-up.
+pub(super) fn removal(ruleset: &Ruleset, family: Family) -> String {
+    let mut text = String::new();
+    for table in Table::ALL {
+        let mut rules: Vec<&Rule> = ruleset.rules_of(family, table).collect();
+        if rules.is_empty() {
+            continue;
+        }
+        rules.retain(|rule| rule.chain.is_builtin() || matches!(rule.target, Target::Jump(_)));
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "* {}", table.name());
+        for rule in rules.iter().rev() {
+            let _ = writeln!(text, "-D {} {}", rule.chain.name(), Body(rule));
+        }
+        for chain in own_chains(ruleset, family, table).iter().rev() {
+            let _ = writeln!(text, "-F {0}\n-X {0}", chain.name());
+        }
+        text.push_str("COMMIT\n");
+    }
+    text
+}
+
 /// The chains to make: first those that have rules, then those that are only jumped to, each in order of appearance.
 fn own_chains(ruleset: &Ruleset, family: Family, table: Table) -> Vec<Chain> {
     let mut chains = Vec::with_capacity(8);
