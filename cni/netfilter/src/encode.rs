@@ -283,6 +283,7 @@ mod tests {
         );
         assert_eq!(refused(&port(Sense::Is, Port::Range(9, 8))), Unencodable::PortRange { low: 9, high: 8 });
         assert_eq!(refused(&port(Sense::Not, Port::Range(0, u16::MAX))), Unencodable::NoPortLeft);
+        assert_eq!(refused(&port(Sense::Not, Port::Verbatim(":".into()))), Unencodable::NoPortLeft);
         let portless = Match::SourcePort(Sense::Is, Port::One(1));
         assert_eq!(refused(&[portless]), Unencodable::PortWithoutProtocol);
         for ports in [0, 16] {
@@ -298,6 +299,22 @@ mod tests {
         let many = vec![owner(Id::Number(1)); 200];
         assert_eq!(refused(&many), Unencodable::TooLong(202));
         assert_eq!(refused(&vec![owner(Id::Number(1)); 2000]), Unencodable::TooLong(2002));
+    }
+
+    #[test]
+    fn half_a_range_is_a_range() {
+        for (half, whole) in [("30000:", (30000, u16::MAX)), (":1023", (0, 1023)), ("9:", (9, u16::MAX))] {
+            for (family, sense) in
+                [(NfFamily::Ip, Sense::Is), (NfFamily::Inet, Sense::Is), (NfFamily::Inet, Sense::Not)]
+            {
+                let bytes = |port| {
+                    let mut rule = ruleset(&ordinary()).unwrap().rules.remove(0);
+                    rule.matches = vec![Match::Protocol(Protocol::Tcp), Match::DestinationPort(sense, port)];
+                    expressions(family, &rule).unwrap()
+                };
+                assert_eq!(bytes(Port::Verbatim(half.into())), bytes(Port::Range(whole.0, whole.1)));
+            }
+        }
     }
 
     #[test]

@@ -155,6 +155,17 @@ mod tests {
         for token in ["*", "http", "0x50", "65536", "90:80", "1:2:3", "-1", ":80"] {
             assert_eq!(port(token), Port::Verbatim(token.to_owned()));
         }
+        for (token, bounds) in [
+            ("30000:", Some((30000, u16::MAX))),
+            (":1023", Some((0, 1023))),
+            (":", Some((0, u16::MAX))),
+            ("8000:8010", Some((8000, 8010))),
+            ("90:80", None),
+            ("65536:", None),
+            ("http", None),
+        ] {
+            assert_eq!((port(token).to_string(), port(token).bounds()), (token.to_owned(), bounds));
+        }
         assert_eq!(port("8000:8010"), Port::Range(8000, 8010));
         assert_eq!(port("080"), Port::One(80));
     }

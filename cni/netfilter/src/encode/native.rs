@@ -147,12 +147,12 @@ impl Expressions<'_, '_> {
         self.list.payload(header::TRANSPORT, side.port_offset(), 2);
         let [low, high] = [low, high].map(u16::to_be_bytes);
         match (port, sense) {
-            (Port::Range(..), Sense::Is) => {
+            (Port::One(_), _) => self.list.compare(equality(sense), Content::new(&low)),
+            (_, Sense::Is) => {
                 self.list.compare(operation::AT_LEAST, Content::new(&low));
                 self.list.compare(operation::AT_MOST, Content::new(&high));
             }
-            (Port::Range(..), Sense::Not) => self.list.range(operation::NOT_EQUAL, low, high),
-            _ => self.list.compare(equality(sense), Content::new(&low)),
+            (_, Sense::Not) => self.list.range(operation::NOT_EQUAL, low, high),
         }
         Ok(())
     }

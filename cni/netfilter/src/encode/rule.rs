@@ -92,12 +92,10 @@ pub(super) fn protocol(wanted: &Rule) -> Option<u8> {
 
 /// The ends of a port range; one port is a range of one.
 pub(super) fn port_range(port: &Port) -> Result<(u16, u16), Unencodable> {
-    match port {
-        Port::One(port) => Ok((*port, *port)),
-        Port::Range(low, high) if low <= high => Ok((*low, *high)),
-        Port::Range(low, high) => Err(Unencodable::PortRange { low: *low, high: *high }),
-        Port::Verbatim(token) => Err(Unencodable::Port(token.clone())),
-    }
+    port.bounds().ok_or_else(|| match port {
+        Port::Range(low, high) => Unencodable::PortRange { low: *low, high: *high },
+        other => Unencodable::Port(other.to_string()),
+    })
 }
 
 /// The number of a user or group.

@@ -3,7 +3,7 @@
 //! wrapper in its place, succeeds as well.
 
 use redirect::found::{FoundFamily, FoundRules, FoundTable};
-use redirect::ruleset::{Family, Id, Match, Owner, Port, Ruleset};
+use redirect::ruleset::{Family, Id, Match, Owner, Ruleset};
 
 use super::decide::Purpose;
 use super::{IptablesError, Variant, state};
@@ -36,7 +36,7 @@ fn is_gone(residue: &Residue) -> bool {
 fn has_names(ruleset: &Ruleset) -> bool {
     ruleset.rules.iter().flat_map(|rule| &rule.matches).any(|condition| match condition {
         Match::Owner(_, Owner::Uid(id) | Owner::Gid(id)) => matches!(id, Id::Name(_)),
-        Match::SourcePort(_, port) | Match::DestinationPort(_, port) => matches!(port, Port::Verbatim(_)),
+        Match::SourcePort(_, port) | Match::DestinationPort(_, port) => port.bounds().is_none(),
         _ => false,
     })
 }

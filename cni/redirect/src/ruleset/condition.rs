@@ -84,9 +84,26 @@ pub enum Port {
     One(u16),
     /// `low:high`, both included.
     Range(u16, u16),
-    /// A token that validation lets through and the kernel cannot hold (`*` in an exclusion list, a service name). Text
-    /// shows it as upstream does; every other writer rejects it by name.
+    /// A token that text shows as upstream does: half a range (`low:`, `:high`), or what validation lets through and the kernel cannot
+    /// hold (`*` in an exclusion list, a service name), which every other writer rejects by name.
     Verbatim(String),
+}
+
+impl Port {
+    /// The lowest and the highest port; none of what the kernel cannot hold.
+    #[must_use]
+    pub fn bounds(&self) -> Option<(u16, u16)> {
+        let end = |text: &str, open| if text.is_empty() { Some(open) } else { text.parse().ok() };
+        match self {
+            Self::One(port) => Some((*port, *port)),
+            Self::Range(low, high) => Some((*low, *high)),
+            Self::Verbatim(token) => {
+                let (low, high) = token.split_once(':')?;
+                Some((end(low, 0)?, end(high, u16::MAX)?))
+            }
+        }
+        .filter(|(low, high)| low <= high)
+    }
 }
 
 impl fmt::Display for Port {
@@ -172,15 +189,19 @@ impl Match {
     /// The form in which every listing has it, whatever its spelling; none if it always holds.
     #[must_use]
     pub fn normal(&self) -> Option<Self> {
-        let port = |port: &Port| match port {
-            Port::Range(low, high) if low == high => Port::One(*low),
-            port => port.clone(),
+        let port = |port: &Port| match port.bounds() {
+            Some((low, high)) if low == high => Port::One(low),
+            Some((low, high)) => Port::Range(low, high),
+            None => port.clone(),
         };
         Some(match self {
             Self::Source(Sense::Is, Cidr { length: 0, .. })
-            | Self::Destination(Sense::Is, Cidr { length: 0, .. })
-            | Self::SourcePort(Sense::Is, Port::Range(0, u16::MAX))
-            | Self::DestinationPort(Sense::Is, Port::Range(0, u16::MAX)) => return None,
+            | Self::Destination(Sense::Is, Cidr { length: 0, .. }) => return None,
+            Self::SourcePort(Sense::Is, any) | Self::DestinationPort(Sense::Is, any)
+                if any.bounds() == Some((0, u16::MAX)) =>
+            {
+                return None;
+            }
             // Any interface.
             Self::InInterface(name) | Self::OutInterface(name) if name == "+" => return None,
             Self::PortProtocol(protocol) => Self::Protocol(*protocol),
@@ -221,6 +242,10 @@ mod tests {
                 Match::Destination(Sense::Is, cidr("2001:db8::", 32)),
             ),
             (Match::SourcePort(Sense::Is, Port::Range(9, 9)), Match::SourcePort(Sense::Is, Port::One(9))),
+            (
+                Match::SourcePort(Sense::Not, Port::Verbatim(":1023".into())),
+                Match::SourcePort(Sense::Not, Port::Range(0, 1023)),
+            ),
             (Match::PortProtocol(Protocol::Udp), Match::Protocol(Protocol::Udp)),
             (
                 Match::DestinationPorts(Sense::Is, vec![7, 5, 7]),
@@ -241,6 +266,7 @@ mod tests {
         for always in [
             Match::Source(Sense::Is, any),
             Match::DestinationPort(Sense::Is, Port::Range(0, 65535)),
+            Match::DestinationPort(Sense::Is, Port::Verbatim(":".into())),
             Match::InInterface("+".into()),
         ] {
             assert_eq!(always.normal(), None, "{always:?}");

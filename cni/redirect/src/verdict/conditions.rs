@@ -79,13 +79,9 @@ fn ports(packet: &Packet) -> Option<(u16, u16)> {
     }
 }
 
-/// A verbatim token never holds, in neither sense: a kernel cannot be told such a rule.
+/// What is no port never holds, in neither sense: a kernel cannot be told such a rule.
 fn is_port(sense: Sense, port: u16, wanted: &Port) -> bool {
-    match wanted {
-        Port::One(one) => agrees(sense, port == *one),
-        Port::Range(low, high) => agrees(sense, (*low..=*high).contains(&port)),
-        Port::Verbatim(_) => false,
-    }
+    wanted.bounds().is_some_and(|(low, high)| agrees(sense, (low..=high).contains(&port)))
 }
 
 /// A packet without a local socket (forwarded, a reset or an ICMP error that the kernel sends by itself) has no owner.

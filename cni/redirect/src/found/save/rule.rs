@@ -172,15 +172,10 @@ impl RuleReader {
 
     fn port(&mut self, option: &str) -> Result<Port, SaveReason> {
         let value = self.words.value(option)?;
-        let (low, high) = value.split_once(':').unwrap_or((&value, &value));
-        let whole = match (low, high) {
-            ("", high) => format!("0:{high}"),
-            (low, "") => format!("{low}:65535"),
-            _ => value.clone(),
-        };
-        match port(&whole) {
-            Port::Verbatim(_) => Err(SaveReason::Value { option: option.to_owned(), value }),
-            port => Ok(port),
+        match (port(&value), port(&value).bounds()) {
+            (Port::One(port), _) => Ok(Port::One(port)),
+            (_, Some((low, high))) => Ok(Port::Range(low, high)),
+            _ => Err(SaveReason::Value { option: option.to_owned(), value }),
         }
     }
 
