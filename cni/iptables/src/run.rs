@@ -103,6 +103,7 @@ impl Run<'_, '_> {
             self.log.add(Level::Warn, "an argument that is no flag means nothing", &[("argument", stray)]);
         }
         let settings = Settings::read(self.given)?;
+        settings.check_ports()?;
         if let Some(path) = &settings.netns {
             self.kernel.enter(path)?;
         }

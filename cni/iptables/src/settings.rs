@@ -9,7 +9,7 @@ use netfilter::program::{Options, Surroundings};
 use redirect::config::{Config, Mode};
 use redirect::go::{PrefixError, UintError, parse_port};
 use redirect::host::Stack;
-use redirect::list;
+use redirect::list::{self, Selection};
 use redirect::ruleset::Id;
 
 use crate::flag::{self, Flag};
@@ -96,6 +96,9 @@ pub struct SettingError {
 pub enum SettingReason {
     #[error(transparent)]
     Port(#[from] UintError),
+    /// Neither a port nor a range.
+    #[error("{0:?} is neither a port nor a range LOW:HIGH")]
+    PortToken(String),
     /// Not a 32-bit number.
     #[error("{0:?} is not a number from 0 to 4294967295")]
     Number(String),
@@ -154,6 +157,37 @@ impl Settings {
             },
             validation,
         })
+    }
+
+    /// Checks that rules which are to be applied can hold each port of the lists that count.
+    ///
+    /// # Errors
+    /// The first flag with a port that they cannot.
+    pub fn check_ports(&self) -> Result<(), SettingError> {
+        if self.programming != Programming::Apply || self.backend.knows_names() {
+            return Ok(());
+        }
+        let rules = &self.template;
+        let (include, exclude) = match &rules.inbound_ports_include {
+            Some(Selection::List(list)) => (list.as_slice(), [].as_slice()),
+            Some(Selection::All) => ([].as_slice(), rules.inbound_ports_exclude.as_slice()),
+            None => ([].as_slice(), [].as_slice()),
+        };
+        let lists = [
+            (&flag::INBOUND_PORTS, include),
+            (&flag::LOCAL_EXCLUDE_PORTS, exclude),
+            (&flag::OUTBOUND_PORTS, &rules.outbound_ports_include),
+            (&flag::OUTBOUND_PORTS_EXCLUDE, &rules.outbound_ports_exclude),
+        ];
+        for (flag, ports) in lists {
+            if let Some(port) = ports.iter().find(|port| port.bounds().is_none()) {
+                return Err(SettingError {
+                    flag: flag.name,
+                    reason: SettingReason::PortToken(port.to_string()),
+                });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -254,5 +288,25 @@ mod tests {
         assert_eq!(programming(&["--cleanup-only"]), Programming::CleanUp);
         assert_eq!(programming(&[]), Programming::Apply);
         assert_eq!(programming(&["--cleanup-only", "--dry-run", "--skip-rule-apply"]), Programming::Skip);
+    }
+
+    #[test]
+    fn a_port_that_is_none_is_refused_by_flag_where_rules_are_applied() {
+        let checked = |arguments: &[&str]| read(arguments)?.check_ports().map_err(|error| error.to_string());
+        for (arguments, flag, token) in [
+            (&["-b", "80-90"][..], "istio-inbound-ports", "80-90"),
+            (&["-b", "*", "-d", "15020,x"], "istio-local-exclude-ports", "x"),
+            (&["-q", "90:80"], "istio-outbound-ports", "90:80"),
+            (&["-o", "*"], "istio-local-outbound-ports-exclude", "*"),
+        ] {
+            let want = format!("read --{flag}: {token:?} is neither a port nor a range LOW:HIGH");
+            assert_eq!(checked(arguments), Err(want));
+            for harmless in ["--dry-run", "--skip-rule-apply", "--cleanup-only", "--backend=iptables-nft"] {
+                assert_eq!(checked(&[arguments, &[harmless]].concat()), Ok(()), "{arguments:?} {harmless}");
+            }
+        }
+        for arguments in [&["-b", "30000:,:1023"][..], &["-b", "80", "-d", "x"], &["-d", "x"]] {
+            assert_eq!(checked(arguments), Ok(()), "{arguments:?}: what does not count is not read");
+        }
     }
 }

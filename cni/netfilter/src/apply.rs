@@ -14,7 +14,7 @@ mod refusal;
 use redirect::ruleset::{Dialect, Ruleset};
 use rustix::io::Errno;
 
-use crate::encode;
+use crate::encode::{self, EncodeError};
 use crate::netlink::{ExchangeError, Socket};
 use crate::nft::{ERESTART, UNTOUCHED};
 use crate::plan::{Plan, plan};
@@ -42,12 +42,21 @@ pub enum Applied {
 /// # Errors
 /// See [`ApplyError`].
 pub fn apply(ruleset: &Ruleset) -> Result<Applied, ApplyError> {
-    let fresh = encode::batch(ruleset, Some(UNTOUCHED))?;
+    send(ruleset, &fresh(ruleset)?)
+}
+
+/// The transaction for a namespace whose nf_tables nobody ever touched.
+pub(crate) fn fresh(ruleset: &Ruleset) -> Result<Vec<u8>, EncodeError> {
+    encode::batch(ruleset, Some(UNTOUCHED))
+}
+
+/// Applies a ruleset whose [`fresh`] transaction is this.
+pub(crate) fn send(ruleset: &Ruleset, fresh: &[u8]) -> Result<Applied, ApplyError> {
     let mut socket = Socket::netfilter().map_err(|errno| match errno {
         Errno::PROTONOSUPPORT => ApplyError::NoNfTables,
         errno => ApplyError::Socket(errno.into()),
     })?;
-    if !ruleset.rules.is_empty() && commit(&mut socket, &fresh)? == Commit::Done {
+    if !ruleset.rules.is_empty() && commit(&mut socket, fresh)? == Commit::Done {
         return Ok(Applied::Created);
     }
     for _ in 0..ATTEMPTS {

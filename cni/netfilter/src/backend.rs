@@ -71,6 +71,14 @@ pub enum Wish {
     Only(Backend),
 }
 
+impl Wish {
+    /// True if the iptables tools are to write the rules, which look users, groups and services up by themselves.
+    #[must_use]
+    pub fn knows_names(self) -> bool {
+        matches!(self, Self::Only(Backend::IptablesNft | Backend::IptablesLegacy))
+    }
+}
+
 impl fmt::Display for Wish {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

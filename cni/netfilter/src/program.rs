@@ -84,10 +84,10 @@ pub enum ProgramError {
 /// If it does not; see [`ProgramError`].
 pub fn program(rtnetlink: &mut Rtnetlink, request: Request) -> Result<Programmed, ProgramError> {
     let legacy = legacy::read()?;
-    let choice = first(&request, &legacy);
+    let rules = Prepared::new(first(&request, &legacy), &request.config)?;
     let ground = Ground::lay(rtnetlink, &request.config)?;
     let unneeded = ground::unneeded_routes(&request.config);
-    let (programmed, left) = match write_first_that_works(choice, request, &legacy) {
+    let (programmed, left) = match write_first_that_works(rules, request, &legacy) {
         Ok(written) => written,
         Err(error) => {
             // The first error is the one to tell, and what stays leads no packet anywhere.
@@ -106,18 +106,38 @@ pub fn program(rtnetlink: &mut Rtnetlink, request: Request) -> Result<Programmed
     Ok(programmed)
 }
 
-/// Writes rules through the first back end that the kernel has, beginning with `choice`. The error beside what was done says why rules of
-/// another back end are still there.
+/// Rules for one back end. What it cannot hold is found before anything is changed.
+#[derive(Debug)]
+struct Prepared {
+    choice: Choice,
+    ruleset: Ruleset,
+    /// Their transaction, where they go over netlink; the iptables tools test their own text.
+    fresh: Vec<u8>,
+}
+
+impl Prepared {
+    fn new(choice: Choice, config: &Config) -> Result<Self, ProgramError> {
+        let ruleset = ruleset(&Config { dialect: choice.backend.dialect(), ..config.clone() })?;
+        let fresh = match choice.backend {
+            Backend::NftCompat | Backend::Nft => apply::fresh(&ruleset).map_err(ApplyError::from)?,
+            Backend::IptablesNft | Backend::IptablesLegacy => Vec::new(),
+        };
+        Ok(Self { choice, ruleset, fresh })
+    }
+}
+
+/// Writes rules through the first back end that the kernel has, beginning with that of `rules`. The error beside what was done says why
+/// rules of another back end are still there.
 fn write_first_that_works(
-    mut choice: Choice,
+    mut rules: Prepared,
     request: Request,
     legacy: &FoundRules,
 ) -> Result<(Programmed, Option<ProgramError>), ProgramError> {
-    let Request { mut config, wish, options, .. } = request;
+    let Request { config, wish, options, .. } = request;
     let mut lack = None;
     loop {
-        config.dialect = choice.backend.dialect();
-        let failure = match write(choice.backend, &ruleset(&config)?, legacy, &options) {
+        let choice = rules.choice;
+        let failure = match write(&rules, legacy, &options) {
             Ok(written) => {
                 let Written { applied, unsandboxed, left } = written;
                 return Ok((Programmed { choice, applied, unsandboxed }, left));
@@ -132,7 +152,7 @@ fn write_first_that_works(
         match failure {
             ProgramError::Apply(error) if wish == Wish::Auto => match after(choice.backend, &error) {
                 Some(next) => {
-                    choice = next;
+                    rules = Prepared::new(next, &config)?;
                     lack.get_or_insert(error);
                 }
                 None => return Err(after_fallback(lack, choice.backend, error.into())),
@@ -205,15 +225,11 @@ impl From<iptables::ToolsResult> for Written {
 }
 
 /// Writes through one back end; then, when the new rules stand, removes what others left. `legacy` is what the namespace held before.
-fn write(
-    backend: Backend,
-    ruleset: &Ruleset,
-    legacy: &FoundRules,
-    options: &Options,
-) -> Result<Written, ProgramError> {
-    let written = match backend {
+fn write(rules: &Prepared, legacy: &FoundRules, options: &Options) -> Result<Written, ProgramError> {
+    let Prepared { choice, ruleset, fresh } = rules;
+    let written = match choice.backend {
         Backend::NftCompat | Backend::Nft => {
-            Written { applied: apply(ruleset)?, unsandboxed: None, left: None }
+            Written { applied: apply::send(ruleset, fresh)?, unsandboxed: None, left: None }
         }
         Backend::IptablesNft => {
             let written = Written::from(iptables::apply(Variant::Nft, ruleset, options)?);
@@ -268,4 +284,28 @@ fn remove_native_tables(written: &Ruleset) -> Result<bool, ProgramError> {
         apply(written)?;
     }
     Ok(there)
+}
+
+#[cfg(test)]
+mod tests {
+    use redirect::ruleset::Port;
+
+    use super::*;
+    use crate::fake::ordinary;
+
+    fn prepared(backend: Backend, config: &Config) -> Result<Prepared, ProgramError> {
+        Prepared::new(Choice { backend, reason: Reason::Usual }, config)
+    }
+
+    #[test]
+    fn what_netlink_cannot_hold_is_found_before_anything_is_changed() {
+        let config = Config { outbound_ports_exclude: vec![Port::Verbatim("http".to_owned())], ..ordinary() };
+        for backend in [Backend::NftCompat, Backend::Nft] {
+            let refused = prepared(backend, &config);
+            assert!(matches!(refused, Err(ProgramError::Apply(ApplyError::Encode(_)))), "{refused:?}");
+        }
+        for backend in [Backend::IptablesNft, Backend::IptablesLegacy] {
+            assert!(prepared(backend, &config).is_ok(), "the tools know services");
+        }
+    }
 }

@@ -83,6 +83,7 @@ fn what_means_nothing_is_refused_before_anything_is_touched() {
     for (arguments, part) in [
         (&["-p", "http"][..], "failed to read --envoy-port: "),
         (&["-z", ""], "failed to read --inbound-capture-port: "),
+        (&["-b", "80-90"], "failed to read --istio-inbound-ports: "),
         (&["-i", "10.0.0.0"], "failed to read --istio-service-cidr: "),
         (&["-x", "*"], "invalid value for OUTBOUND_IP_RANGES_EXCLUDE"),
         (&["-t", "-1"], "failed to read --istio-inbound-tproxy-mark: "),
