@@ -52,7 +52,7 @@ pub fn lacks<E>(
     has_routes: impl FnOnce(PolicyRoutes) -> Result<bool, E>,
 ) -> Result<Vec<Lack>, LackError<E>> {
     let form = forms(found).first().copied().unwrap_or(Form::Iptables);
-    let wanted = ruleset(&Config { dialect: form.dialect(), ..config.clone() })?;
+    let wanted = ruleset(&config.clone().in_dialect(form.dialect()))?;
     let differences = differences(found, &wanted, form);
     let is_redirected = differences != [Difference::NoRules];
     let mut lacks: Vec<Lack> = differences.into_iter().map(Lack::Rules).collect();

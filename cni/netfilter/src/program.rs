@@ -117,7 +117,7 @@ struct Prepared {
 
 impl Prepared {
     fn new(choice: Choice, config: &Config) -> Result<Self, ProgramError> {
-        let ruleset = ruleset(&Config { dialect: choice.backend.dialect(), ..config.clone() })?;
+        let ruleset = ruleset(&config.clone().in_dialect(choice.backend.dialect()))?;
         let fresh = match choice.backend {
             Backend::NftCompat | Backend::Nft => apply::fresh(&ruleset).map_err(ApplyError::from)?,
             Backend::IptablesNft | Backend::IptablesLegacy => Vec::new(),
@@ -307,5 +307,16 @@ mod tests {
         for backend in [Backend::IptablesNft, Backend::IptablesLegacy] {
             assert!(prepared(backend, &config).is_ok(), "the tools know services");
         }
+    }
+
+    #[test]
+    fn a_prefix_of_interfaces_is_one_in_each_dialect() {
+        let config = Config { exclude_interfaces: vec!["eth+".into()], ..ordinary() };
+        let mut other = Config { exclude_interfaces: vec!["eth*".into()], ..ordinary() };
+        let native = |config: &Config| prepared(Backend::Nft, config).unwrap();
+        assert_eq!(native(&config).ruleset, native(&other).ruleset);
+        assert_eq!(native(&config).fresh.len(), native(&other).fresh.len());
+        other.exclude_interfaces.clone_from(&config.exclude_interfaces);
+        assert_eq!(prepared(Backend::NftCompat, &config).unwrap().ruleset, ruleset(&other).unwrap());
     }
 }

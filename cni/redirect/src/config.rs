@@ -152,6 +152,21 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The same in another dialect, with prefixes of interfaces as that spells them: `eth+`, a prefix to iptables, would be a whole name to
+    /// nft.
+    #[must_use]
+    pub fn in_dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        if dialect == Dialect::Nft {
+            for name in self.exclude_interfaces.iter_mut().chain(&mut self.virtual_interfaces) {
+                if let Some(prefix) = name.strip_suffix('+') {
+                    *name = format!("{prefix}*").into();
+                }
+            }
+        }
+        self
+    }
+
     /// True if marked packets need policy routes: only if TPROXY captures anything.
     #[must_use]
     pub fn needs_policy_routes(&self) -> bool {

@@ -133,7 +133,7 @@ fn of_flags(
     let surroundings = ProcessEnvironment { env: world.env, file: world.file };
     let whole = surroundings.complete(settings, dialect(settings), network.0.iter().copied())?;
     let listed = setting::of_flags(given, &whole.config, world.env);
-    let mut plan = Plan::new(whole.config, listed, network)?;
+    let mut plan = Plan::new(whole.config.in_dialect(dialect(settings)), listed, network)?;
     plan.notes.extend(whole.warnings.iter().map(ToString::to_string));
     Ok(Explanation {
         subject: "a pod with these flags".to_owned(),

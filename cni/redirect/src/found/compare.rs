@@ -72,7 +72,7 @@ pub fn forms(rules: &FoundRules) -> Vec<Form> {
 /// When no rules can be made of `config`.
 pub fn differences_from(found: &FoundRules, config: &Config) -> Result<Vec<Difference>, ConfigError> {
     let form = forms(found).first().copied().unwrap_or(Form::Iptables);
-    let wanted = ruleset(&Config { dialect: form.dialect(), ..config.clone() })?;
+    let wanted = ruleset(&config.clone().in_dialect(form.dialect()))?;
     Ok(differences(found, &wanted, form))
 }
 
