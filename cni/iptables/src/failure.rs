@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use netfilter::address::AddressError;
 use netfilter::{NetnsError, ProgramError};
+use redirect::accounts::UnknownAccount;
 use redirect::config::ConfigError;
 
 use crate::exit::Exit;
@@ -26,6 +27,9 @@ pub enum Failure {
     /// Settings contradict the environment.
     #[error(transparent)]
     Surroundings(#[from] SurroundingsError),
+    /// A user or group that is unknown here.
+    #[error(transparent)]
+    Account(#[from] UnknownAccount),
     /// The configuration yields no rules.
     #[error("generate rules")]
     Config(#[from] ConfigError),

@@ -7,7 +7,7 @@
 //! | [`world`] | everything outside of the process, as one value |
 //! | [`flag`], [`given`], [`go`] | the flags; what the command line and the environment say, in Go's notations |
 //! | [`settings`] | what that means |
-//! | [`surroundings`], [`passwd`] | what the namespace, the environment and files add |
+//! | [`surroundings`] | what the namespace, the environment and files add |
 //! | [`configuration`] | the whole, for the log |
 //! | [`validation`] | the proof that traffic is redirected |
 //! | [`explain`] | why a pod gets which rules, and what they do with a packet |
@@ -22,7 +22,6 @@ pub mod flag;
 pub mod given;
 pub mod go;
 pub mod log;
-pub mod passwd;
 pub mod run;
 pub mod settings;
 pub mod surroundings;

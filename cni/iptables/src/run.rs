@@ -134,7 +134,10 @@ impl Run<'_, '_> {
             Programming::DryCleanUp => self.dry_run(whole, |rules| text::clean_up(&rules))?,
             Programming::Apply => self.apply(settings, whole)?,
             Programming::CleanUp => {
-                let what = match self.kernel.clean_up(&whole.config, &settings.options)? {
+                let mut config = whole.config.clone();
+                // Rules of a name that is unknown cannot be there.
+                let _ = self.surroundings.resolve(&mut config);
+                let what = match self.kernel.clean_up(&config, &settings.options)? {
                     Removed::Rules => "rules removed",
                     Removed::Nothing => "there were no rules to remove",
                 };
@@ -145,12 +148,11 @@ impl Run<'_, '_> {
     }
 
     fn apply(&mut self, settings: &Settings, whole: &Whole) -> Result<(), Failure> {
-        let request = Request {
-            config: whole.config.clone(),
-            wish: settings.backend,
-            recorded: None,
-            options: settings.options,
-        };
+        let mut config = whole.config.clone();
+        if !settings.backend.knows_names() {
+            self.surroundings.resolve(&mut config)?;
+        }
+        let request = Request { config, wish: settings.backend, recorded: None, options: settings.options };
         let done = self.kernel.program(request)?;
         if let Some(why) = done.unsandboxed {
             self.log.add(Level::Warn, &why.to_string(), &[]);

@@ -5,13 +5,13 @@ use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
+use redirect::accounts::{self, GROUPS, USERS, UnknownAccount};
 use redirect::command_line::{SettingError, check_groups, read_loopback};
 use redirect::config::{Config, Dns, PROXY_ID};
 use redirect::dns;
 use redirect::host::{AddressFamilies, Environment, EnvironmentError, NoLocalAddress, decide_addresses};
 use redirect::ruleset::{Dialect, Id};
 
-use crate::passwd;
 use crate::settings::{DnsWish, Settings};
 
 /// Variable with the proxy's user name.
@@ -96,8 +96,26 @@ impl ProcessEnvironment<'_> {
     /// UID of the proxy's user, if the image has that user.
     fn proxy_uid(&self) -> u32 {
         let user = (self.env)(ENVOY_USER).unwrap_or_else(|| DEFAULT_USER.to_owned());
-        let passwd = (self.file)(Path::new("/etc/passwd")).unwrap_or_default();
-        passwd::uid(&passwd, &user).unwrap_or(PROXY_ID)
+        let passwd = (self.file)(Path::new(USERS)).unwrap_or_default();
+        accounts::number(&passwd, &user).unwrap_or(PROXY_ID)
+    }
+
+    /// Puts numbers in the place of the names of users and groups.
+    ///
+    /// # Errors
+    /// A name that is unknown here. The others are numbers all the same.
+    pub fn resolve(&self, config: &mut Config) -> Result<(), UnknownAccount> {
+        let read = |path: &str| (self.file)(Path::new(path)).ok();
+        let outcomes = [
+            accounts::resolve("--proxy-uid", USERS, &mut config.proxy_uids, read),
+            accounts::resolve("--proxy-gid", GROUPS, &mut config.proxy_gids, read),
+            accounts::resolve_groups(
+                &mut config.owner_groups_include,
+                &mut config.owner_groups_exclude,
+                read,
+            ),
+        ];
+        outcomes.into_iter().collect()
     }
 
     fn dns(&self, wish: DnsWish) -> Result<Dns, SurroundingsError> {
@@ -110,5 +128,38 @@ impl ProcessEnvironment<'_> {
                 dns::servers(&text)
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redirect::list::{groups, ids};
+
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_files_and_an_unknown_one_is_told_by_its_setting() {
+        let file = |path: &Path| match path.to_str() {
+            Some(USERS) => Ok("java:x:1:9::/:\n".to_owned()),
+            Some(GROUPS) => Ok("java:x:2:\nwww-data:x:33:\n".to_owned()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        };
+        let surroundings = ProcessEnvironment { env: &|_| None, file: &file };
+        let mut config = Config {
+            proxy_uids: ids("java"),
+            proxy_gids: ids("java"),
+            owner_groups_exclude: ids("www-data"),
+            ..Config::default()
+        };
+        assert_eq!(surroundings.resolve(&mut config), Ok(()));
+        assert_eq!((config.proxy_uids, config.proxy_gids), (ids("1"), ids("2")));
+        assert_eq!(config.owner_groups_exclude, ids("33"));
+        let mut config = Config {
+            proxy_uids: ids("nobody-here"),
+            owner_groups_include: groups("www-data"),
+            ..Config::default()
+        };
+        let unknown = surroundings.resolve(&mut config).map_err(|error| error.setting);
+        assert_eq!((unknown, config.owner_groups_include), (Err("--proxy-uid"), groups("33")));
     }
 }

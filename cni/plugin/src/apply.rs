@@ -8,6 +8,7 @@ use netfilter::Applied;
 use netfilter::iptables::Unsandboxed;
 use netfilter::program::{Options, Programmed, Request};
 use protocol::netconf::NetConf;
+use redirect::accounts::{self, UnknownAccount};
 use redirect::config::Config;
 use redirect::generate::ruleset;
 use redirect::host::Environment;
@@ -79,12 +80,24 @@ impl Site {
     /// When the environment asks for what cannot be done.
     pub fn find(netns: Box<dyn Namespace>, conf: &NetConf, call: &mut Call<'_>) -> Result<Self, Failure> {
         let dry_run = (call.env)(DRY_RUN).filter(|path| !path.is_empty()).map(PathBuf::from);
-        let environment = Environment::read(call.env)?;
+        let mut environment = Environment::read(call.env)?;
         let wanted = Wanted::find(conf, call.env, &mut call.log);
+        if dry_run.is_none() && !wanted.wish.knows_names() {
+            resolve_groups(&mut environment)?;
+        }
         let usual = Options::default();
         let options = Options { deadline: conf.iptables_deadline.unwrap_or(usual.deadline), ..usual };
         Ok(Self { netns, environment, wanted, options, dry_run })
     }
+}
+
+/// Puts numbers in the place of the names of groups, which are those of the plugin's own root.
+///
+/// # Errors
+/// A name that is unknown there. The others are numbers all the same.
+pub fn resolve_groups(environment: &mut Environment) -> Result<(), UnknownAccount> {
+    let Environment { groups_include, groups_exclude, .. } = environment;
+    accounts::resolve_groups(groups_include, groups_exclude, |path| std::fs::read_to_string(path).ok())
 }
 
 /// Enters the namespace for good, and makes it hold what `redirect` asks for.

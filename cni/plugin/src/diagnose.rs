@@ -23,6 +23,7 @@ use redirect::host::{Environment, EnvironmentError, NoLocalAddress, Stack, decid
 use redirect::{Enrolment, Redirect, enrol};
 
 use crate::api::Patience;
+use crate::apply::resolve_groups;
 use crate::context::{Call, Exit};
 use crate::gather::{self, FactsError};
 use crate::kernel::Namespace;
@@ -120,7 +121,9 @@ enum Expected {
 fn diagnose(world: &mut World<'_>, arguments: &Arguments) -> Result<Report, DiagnoseError> {
     // Everything that needs the node's network comes before the pod's is entered.
     let expected = expected(world, &arguments.pod, arguments.conf.as_ref())?;
-    let environment = Environment::read(world.env)?;
+    let mut environment = Environment::read(world.env)?;
+    // Rules of a name that is unknown cannot be there.
+    let _ = resolve_groups(&mut environment);
     let netns = world.kernel.open_of_node(&arguments.netns)?;
     netns.enter()?;
     let found = netns.found()?;

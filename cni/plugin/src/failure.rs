@@ -11,6 +11,7 @@ use netfilter::route::RouteError;
 use netfilter::{ApplyError, NetnsError, ReadError};
 use protocol::error::{CniError, Code, with_sources};
 use protocol::result::ResultError;
+use redirect::accounts::UnknownAccount;
 use redirect::config::ConfigError;
 use redirect::enrol::AnnotationError;
 use redirect::host::{EnvironmentError, NoLocalAddress};
@@ -42,6 +43,9 @@ pub enum Failure {
     /// The plugin's environment does.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
+    /// It names a group that is unknown here.
+    #[error("failed to {0}")]
+    Account(#[from] UnknownAccount),
     /// The configuration does.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -72,7 +76,7 @@ impl Failure {
             Self::Facts(_) | Self::Address(AddressError::Busy) => Code::TRY_AGAIN_LATER,
             Self::Program(error) if passes(error) => Code::TRY_AGAIN_LATER,
             Self::Result(error) => error.code(),
-            Self::Environment(_) => Code::INVALID_ENVIRONMENT,
+            Self::Environment(_) | Self::Account(_) => Code::INVALID_ENVIRONMENT,
             Self::Netns(_) | Self::DryRun { .. } => Code::IO,
             Self::Annotation(_)
             | Self::Config(_)

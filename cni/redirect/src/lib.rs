@@ -9,6 +9,7 @@
 //! | [`enrol`](mod@enrol) | whether a pod is redirected, and how |
 //! | [`annotations`], [`go`], [`list`] | what an annotation may say, in which words it is refused, what it means |
 //! | [`parameters`] | what a pod asks for, each value with its source (`source`) |
+//! | [`accounts`] | the numbers of users and groups that are named |
 //! | [`host`] | what the namespace's addresses and the process' environment add |
 //! | [`command_line`], [`dns`] | what a command line may say; which resolvers a `resolv.conf` names |
 //! | [`config`] | everything that rules are generated from |
@@ -20,6 +21,7 @@
 
 #![warn(missing_docs)]
 
+pub mod accounts;
 pub mod annotations;
 pub mod command_line;
 pub mod config;

@@ -104,6 +104,10 @@ impl Writer for Tool {
         CommandLine::of(config).is_some()
     }
 
+    fn knows_names(&self) -> bool {
+        true
+    }
+
     fn program(&self, _: &str, config: &Config, backend: Backend) -> anyhow::Result<Result<(), Refusal>> {
         let line = CommandLine::of(config).context("no command line asks for it")?;
         let network = self.seat.kept_namespace()?;

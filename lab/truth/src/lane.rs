@@ -186,7 +186,7 @@ impl Lane<'_> {
     /// A name is nothing that a kernel can hold: whoever writes rules over netlink must say so by name.
     fn is_refused(&mut self, case: &Case, config: &Config, named: &Ruleset) -> anyhow::Result<()> {
         let backend = self.plan.backend;
-        if !matches!(backend, Backend::NftCompat | Backend::Nft) {
+        if self.plan.writer.knows_names() || !matches!(backend, Backend::NftCompat | Backend::Nft) {
             return Ok(());
         }
         let names = data::names(named);

@@ -25,6 +25,11 @@ pub trait Writer: fmt::Debug + Send + Sync {
         true
     }
 
+    /// True if it looks users and groups up by itself.
+    fn knows_names(&self) -> bool {
+        false
+    }
+
     /// Programs a case's pod through a back end. An error is the lab's own.
     ///
     /// # Errors

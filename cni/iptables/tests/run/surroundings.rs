@@ -68,6 +68,20 @@ fn the_environment_s_own_settings_are_taken_and_checked() {
 }
 
 #[test]
+fn names_become_numbers_where_rules_are_applied_over_netlink() {
+    let stage = || {
+        let groups = [("ISTIO_OUTBOUND_OWNER_GROUPS", "java,202")];
+        Stage::new().with_file("/etc/group", "java:x:303:\n").with_env(&groups)
+    };
+    assert_eq!(stage().config(&[]).owner_groups_include.listed(), ids(&[303, 202]));
+    assert!(stage().run(&["--dry-run"]).stdout.contains("! --gid-owner java "));
+    let tools = stage().config(&["--backend=iptables-nft"]);
+    assert_eq!(tools.owner_groups_include.listed(), [Id::Name("java".to_owned()), Id::Number(202)]);
+    let unknown = stage().failure(&["-u", "wheel"]);
+    assert!(unknown.contains("failed to read --proxy-uid: "), "{unknown}");
+}
+
+#[test]
 fn a_dry_run_of_a_clean_up_adds_no_rule() {
     let seen = Stage::new().run(&["--cleanup-only", "--dry-run", "-i", "*", "-b", "*"]);
     assert_eq!((seen.exit, seen.asked), (Exit::Success, vec![]));

@@ -304,6 +304,23 @@ fn a_dry_run_is_written_as_the_back_end_would_have_it() {
 }
 
 #[test]
+fn groups_by_name_are_those_of_the_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rules");
+    let scene = |groups: &str| Scene::new("ADD").set("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", groups);
+    let unknown = scene("root,no-such-group").run();
+    let (code, message) = unknown.error();
+    assert_eq!((code, unknown.done.len()), (4, 0));
+    let want = r#"failed to read ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE: \"no-such-group\" is neither in /etc/group nor a number"#;
+    assert!(message.contains(want), "{message}");
+    assert_eq!(scene("root").run().done, ["enter", "rules"]);
+    let tools = scene("no-such-group").with(|scene| scene.conf["millrace_backend"] = "iptables-nft".into());
+    assert_eq!(tools.run().done, ["enter", "rules"], "the tools look names up by themselves");
+    scene("no-such-group").set("DRY_RUN_FILE_PATH", path.to_str().unwrap()).run().result();
+    assert!(std::fs::read_to_string(&path).unwrap().contains("--gid-owner no-such-group -j RETURN"));
+}
+
+#[test]
 fn ambient_mode_is_tolerated_with_one_warning() {
     let outcome = Scene::new("ADD").with(|scene| scene.conf["ambient_enabled"] = true.into()).run();
     outcome.result();
