@@ -55,6 +55,8 @@ pub enum EventReason {
     UnrepairableBrokenPod,
     /// An enrolled pod of the node has no rules of ours, and nobody noticed.
     UnredirectedPod,
+    /// An enrolled pod's rules are others than this version's, and catch the same traffic.
+    RulesDiffer,
     /// An unredirected pod without a validation container redirects again.
     RedirectionRestored,
     /// An enrolled pod's rules cannot be read, again and again.
@@ -73,7 +75,7 @@ pub enum EventReason {
 
 impl EventReason {
     /// Every reason.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::DeleteBrokenPod,
         Self::DeleteFailed,
         Self::DeletionDelayed,
@@ -85,6 +87,7 @@ impl EventReason {
         Self::RepairFailed,
         Self::UnrepairableBrokenPod,
         Self::UnredirectedPod,
+        Self::RulesDiffer,
         Self::RedirectionRestored,
         Self::RedirectionUnknown,
         Self::CniConfigFight,
@@ -107,6 +110,7 @@ impl EventReason {
             Self::RepairFailed => "RepairFailed",
             Self::UnrepairableBrokenPod => "UnrepairableBrokenPod",
             Self::UnredirectedPod => "UnredirectedPod",
+            Self::RulesDiffer => "RulesDiffer",
             Self::RedirectionRestored => "RedirectionRestored",
             Self::RedirectionUnknown => "RedirectionUnknown",
             Self::CniConfigFight => "CniConfigFight",
@@ -122,6 +126,7 @@ impl EventReason {
         match self {
             Self::RepairedBrokenPod
             | Self::AlreadyRedirected
+            | Self::RulesDiffer
             | Self::RedirectionRestored
             | Self::NodeTainted
             | Self::NodeUntainted => "Normal",
