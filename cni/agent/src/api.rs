@@ -28,5 +28,4 @@ pub use client::{Client, REQUEST_LIMIT, Server, SetupError};
 pub use error::{ApiError, Token, Unauthorized};
 pub use follow::{Change, Following, Lost};
 pub use resource::{NoNode, Resource};
-pub use tls::has_certificate;
 pub use token::TokenExpiry;

@@ -80,12 +80,6 @@ fn roots(pem: &[u8]) -> RootCertStore {
     roots
 }
 
-/// True if the PEM has an authority that can be used.
-#[must_use]
-pub fn has_certificate(pem: &[u8]) -> bool {
-    !roots(pem).is_empty()
-}
-
 fn trusting(path: &Path) -> Result<ClientConfig, TrustError> {
     let pem = std::fs::read(path).map_err(|source| TrustError::Read { path: path.to_path_buf(), source })?;
     let roots = roots(&pem);

@@ -207,18 +207,15 @@ mod tests {
     #[test]
     fn a_binary_that_a_del_needs_is_kept_wherever_the_cache_is_seen() {
         for (host, cached, kept) in [
-            ("", Some("/var/lib/cni/results/a"), true),
-            ("/host", Some("/var/lib/cni/results/a"), true),
-            ("", Some("/var/lib/other"), false),
-            ("/host", Some("/var/lib/cni/other"), false),
-            ("/host", None, true), // the cache is not mounted
+            ("", "/var/lib/cni/results/a", true),
+            ("/host", "/var/lib/cni/results/a", true),
+            ("", "/var/lib/other", false),
+            ("/host", "/var/lib/cni/other", false),
         ] {
             let path = |path: &str| format!("{host}{path}");
             let (binary, list) = (path("/opt/cni/bin/istio-cni"), path("/etc/cni/net.d/10.conflist"));
-            let cached = cached.map(path);
-            let files = [(binary.as_str(), "ours"), (&list, CHAINED)];
-            let cached = cached.as_deref().map(|path| (path, CHAINED));
-            let machine = Machine::new(&files.into_iter().chain(cached).collect::<Vec<_>>());
+            let cached = path(cached);
+            let machine = Machine::new(&[(&binary, "ours"), (&list, CHAINED), (&cached, CHAINED)]);
             let purged = machine.purge_with(&PurgeDirectories::default(), BinaryRemoval::WhileUnused);
             assert_eq!(machine.has(&binary), kept, "{host} {cached:?}: {purged:?}");
         }
