@@ -44,7 +44,8 @@ pub fn install(settings: &Settings) -> Result<bool, KubeconfigError> {
         return Err(KubeconfigError::Unusable { path: token_file, lack: "no token is in it" });
     }
     let authority = if given.skip_verify { None } else { Some(read(&given.ca_file)?) };
-    if authority.as_deref().is_some_and(|pem| !has_certificate(pem)) {
+    // What else is in it is for its readers to judge.
+    if authority.as_deref().is_some_and(|pem| pem.trim_ascii().is_empty()) {
         let path = given.ca_file.clone();
         return Err(KubeconfigError::Unusable { path, lack: "no certificate is in it" });
     }
@@ -85,13 +86,6 @@ fn server(given: &KubeconfigSettings) -> Result<String, KubeconfigError> {
     let protocol = if protocol.is_empty() { "https" } else { protocol };
     let bare_v6 = host.contains(':') && !host.starts_with('[');
     Ok(if bare_v6 { format!("{protocol}://[{host}]:{port}") } else { format!("{protocol}://{host}:{port}") })
-}
-
-/// True if the frame of a certificate is there. What is in it is for whoever connects to judge.
-fn has_certificate(pem: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(pem);
-    let rest = text.split_once("-----BEGIN CERTIFICATE-----");
-    rest.is_some_and(|(_, rest)| rest.contains("-----END CERTIFICATE-----"))
 }
 
 /// JSON, which is YAML as well.

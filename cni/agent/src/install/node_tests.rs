@@ -289,7 +289,7 @@ fn credentials_that_nobody_could_use_replace_none() {
     let mut node = Node::new();
     node.installer.pass(&node.settings, &Touch::Now);
     let before = node.text("run/istio-cni-kubeconfig");
-    for (file, text) in [("token", "\n"), ("ca.crt", ""), ("ca.crt", "no certificate")] {
+    for (file, text) in [("token", "\n"), ("ca.crt", ""), ("ca.crt", "\n")] {
         let place = format!("account/{file}");
         let good = node.text(&place);
         node.write(&place, text);
@@ -300,6 +300,9 @@ fn credentials_that_nobody_could_use_replace_none() {
         node.write(&place, &good);
     }
     assert!(matches!(node.installer.pass(&node.settings, &Touch::Now).kubeconfig, Ok(false)));
+    node.write("account/ca.crt", "no certificate");
+    let report = node.installer.pass(&node.settings, &Touch::Now);
+    assert!(matches!(report.kubeconfig, Ok(true)), "upstream's agent hands it on as well: {report:?}");
 }
 
 /// A DaemonSet that surges: two versions, two tokens, one node.
