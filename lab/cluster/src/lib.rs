@@ -4,7 +4,7 @@
 //!
 //! Plugin calls are here beside the traits; [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
 //! container runtime, [`profile`] how runtimes differ, [`network`] a pod's network from inside, [`front`] what the API server is asked and
-//! how that goes wrong, [`hand`] how the lab's process on a node is spoken to, [`machines`] what is done to a node as a machine, [`kubelet`] and [`server`] what
+//! how that goes wrong, [`hand`] how the lab's process on a node is spoken to, [`machines`] what is done to a node as a machine, [`leftovers`] what an end does not undo, [`kubelet`] and [`server`] what
 //! only the lab's own can be asked for.
 
 #![warn(missing_docs)]
@@ -14,6 +14,7 @@ pub mod front;
 pub mod hand;
 pub mod issuer;
 pub mod kubelet;
+pub mod leftovers;
 pub mod machines;
 pub mod network;
 pub mod profile;
@@ -35,6 +36,7 @@ pub use chaos::{Actor, Chaos};
 pub use front::{Asked, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Odds, Verb};
 pub use issuer::{Identity, Issuer};
 pub use kubelet::Kubelet;
+pub use leftovers::Leftovers;
 pub use machines::{Configuration, Disk, Machines, Memory};
 pub use network::{Disturbance, LiveNetwork, LiveRule, Wanted};
 pub use profile::RuntimeProfile;

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use cluster::{Actor, AgentStandIn, Configuration, PodStart};
+use cluster::{Actor, AgentStandIn, Configuration, Leftovers, PodStart};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
@@ -14,7 +14,6 @@ use serde_json::json;
 use crate::cni::chain::ChainError;
 use crate::containers::{self, Ending};
 use crate::error::Error;
-use crate::leftovers::Leftovers;
 use crate::life;
 use crate::node::NetnsNode;
 use crate::pace;

@@ -53,7 +53,6 @@ pub mod hand;
 mod heartbeat;
 pub mod images;
 mod informer;
-pub mod leftovers;
 pub mod life;
 pub mod logs;
 pub mod memory;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cluster::profile::PodUid;
-use cluster::{BASE_PLUGIN, Installed, Kernel, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
+use cluster::{BASE_PLUGIN, Installed, Kernel, Leftovers, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
 use hand::Client;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
@@ -27,7 +27,6 @@ use crate::cni::chain::Chain;
 use crate::cni::multus::{self, Multus};
 use crate::controllers::owned::text;
 use crate::error::Error;
-use crate::leftovers::Leftovers;
 use crate::netns::{self, Namespace, NamespaceRole};
 use crate::network::Network;
 use crate::options::ClusterOptions;

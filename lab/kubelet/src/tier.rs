@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use apiserver::{Account, ApiServer};
-use cluster::{Front as _, Installed, KUBECONFIG, LabError, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use cluster::{
+    Front as _, Installed, KUBECONFIG, LabError, Leftovers, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE,
+};
 use front::Proxy;
 use futures::future::join_all;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -28,7 +30,6 @@ use crate::disk::LaidDisk;
 use crate::error::Error;
 use crate::heartbeat;
 use crate::informer::Informer;
-use crate::leftovers::Leftovers;
 use crate::logs::NodeKubelets;
 use crate::netns::{self, Namespace};
 use crate::node::NetnsNode;

@@ -215,12 +215,13 @@ impl Cluster {
         self.node(node).await?.run("sh", &["-ec", &turn], directory).await
     }
 
-    /// Takes it away, whoever uses it.
+    /// Takes it away, whoever uses it; what is none is right.
     ///
     /// # Errors
     /// As above.
     pub async fn lift_disk(&self, node: &str, directory: &Path) -> Result<(), Error> {
-        self.node(node).await?.run("umount", &["--lazy"], directory).await
+        let lift = r#"! mountpoint -q "$0" || umount --lazy "$0""#;
+        self.node(node).await?.run("sh", &["-ec", lift], directory).await
     }
 
     /// Starts runtimes and kubelets again that have ended, as the units of distributions do (`Restart=always`): a containerd ends by itself where

@@ -1,112 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
-//! State of a node that outlives a scenario, put back after it: the files of its CNI configuration directory, the names in its plugin directory, and the
-//! labels, taints and cordon of its object.
+//! State of a node that outlives a scenario: files and links of its CNI configuration directory, the names in its plugin directory, and the labels, taints
+//! and cordon of its object. Decides what is to be put back; [`crate::restore`] does it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
-use cluster::LabError;
-use cluster::hand::{Hand as _, Kind, Writing};
 use k8s_openapi::api::core::v1::{Node, Taint};
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
 use serde_json::{Value, json};
-
-use crate::cordon;
-use crate::error::Error;
-use crate::node::RemoteNode;
 
 /// Begin of the keys of taints that the cluster itself gives a node, and takes.
 const CLUSTERS_OWN: &str = "node.kubernetes.io/";
 
-/// Files of a directory, by name.
-pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+/// Entries of a directory, by name.
+pub(crate) type Entries = BTreeMap<String, Content>;
+
+/// Content of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Content {
+    File(Vec<u8>),
+    /// Its text.
+    Link(PathBuf),
+    /// A directory or anything else, of which only the name is known.
+    Unknown,
+}
+
+/// A change that brings a directory nearer to what it was.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Change<'a> {
+    Put(&'a str, &'a Content),
+    Remove(&'a str),
+}
 
 /// A node as it was.
 #[derive(Debug)]
 pub(crate) struct Before {
-    configurations: Files,
+    pub(crate) configurations: Entries,
     /// Names of plugins.
-    plugins: BTreeSet<String>,
-    node: Node,
+    pub(crate) plugins: BTreeSet<String>,
+    pub(crate) node: Node,
 }
 
 impl Before {
-    pub(crate) async fn of(node: &RemoteNode) -> Result<Self, LabError> {
-        let (configurations, plugins) = (configurations(node).await?, plugins(node).await?);
-        Ok(Self { configurations, plugins, node: object(node).await? })
-    }
-
     /// The list of its network: the first that there is.
     pub(crate) fn network(&self) -> Value {
-        let mut lists = self.configurations.iter().filter(|(name, _)| name.ends_with(".conflist"));
-        lists.next().and_then(|(_, text)| serde_json::from_slice(text).ok()).unwrap_or_default()
+        let mut lists = self.configurations.iter().filter_map(|(name, content)| match content {
+            Content::File(text) if name.ends_with(".conflist") => Some(text),
+            _ => None,
+        });
+        lists.next().and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default()
     }
 
-    /// Writes configurations that the node has no longer: without a network, runtimes take no pod down.
-    pub(crate) async fn give_back(&self, node: &RemoteNode) -> Result<(), LabError> {
-        self.write(node, &configurations(node).await?, |now, _| now.is_none()).await
-    }
-
-    /// Writes configurations of which `now`, beside what was there before, says that they are to be written.
-    async fn write(
-        &self,
-        node: &RemoteNode,
-        now: &Files,
-        is_due: impl Fn(Option<&Vec<u8>>, &Vec<u8>) -> bool,
-    ) -> Result<(), LabError> {
-        let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).conf_dir);
-        for (name, text) in self.configurations.iter().filter(|(name, text)| is_due(now.get(*name), text)) {
-            hand.write(&directory.join(name), text, Writing::WHOLE).await?;
-        }
-        Ok(())
-    }
-
-    /// Makes the node what it was.
-    pub(crate) async fn restore(&self, node: &RemoteNode) -> Result<(), LabError> {
-        self.restore_configurations(node).await?;
-        let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).bin_dir);
-        for name in plugins(node).await?.difference(&self.plugins) {
-            hand.remove(&directory.join(name)).await?;
-        }
-        match difference(&object(node).await?, &self.node) {
-            Some(difference) => Ok(cordon::patch(&node.view.session.client, &node.name, difference).await?),
-            None => Ok(()),
-        }
-    }
-
-    async fn restore_configurations(&self, node: &RemoteNode) -> Result<(), LabError> {
-        let now = configurations(node).await?;
-        self.write(node, &now, |now, text| now != Some(text)).await?;
-        let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).conf_dir);
-        for name in now.keys().filter(|name| !self.configurations.contains_key(*name)) {
-            hand.remove(&directory.join(name)).await?;
-        }
-        Ok(())
+    /// Configurations that are no longer there.
+    pub(crate) fn gone<'a>(&'a self, now: &Entries) -> Vec<Change<'a>> {
+        let gone = self.configurations.iter().filter(|(name, _)| !now.contains_key(*name));
+        let known = gone.filter(|(_, content)| **content != Content::Unknown);
+        known.map(|(name, content)| Change::Put(name, content)).collect()
     }
 }
 
-async fn configurations(node: &RemoteNode) -> Result<Files, LabError> {
-    let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).conf_dir);
-    let mut found = Files::new();
-    for entry in hand.list(&directory).await? {
-        if entry.kind == Kind::File {
-            found.insert(entry.name.clone(), hand.read(&directory.join(entry.name)).await?);
+/// Changes that make a directory what it was. What was there comes first, as runtimes take no pod down without a network.
+pub(crate) fn changes<'a>(now: &'a Entries, before: &'a Entries) -> Vec<Change<'a>> {
+    let mut changes = Vec::new();
+    for (name, content) in before.iter().filter(|(name, content)| now.get(*name) != Some(content)) {
+        match (now.get(name), content) {
+            // A file takes the place of another.
+            (None, _) | (Some(Content::File(_)), Content::File(_)) => {}
+            (Some(_), _) => changes.push(Change::Remove(name)),
         }
+        changes.push(Change::Put(name, content));
     }
-    Ok(found)
-}
-
-async fn plugins(node: &RemoteNode) -> Result<BTreeSet<String>, LabError> {
-    let there = node.its_hand()?.list(&cluster::Node::directories(node).bin_dir).await?;
-    Ok(there.into_iter().map(|entry| entry.name).collect())
-}
-
-async fn object(node: &RemoteNode) -> Result<Node, Error> {
-    let (nodes, name) = (Api::<Node>::all(node.view.session.client.clone()), &node.name);
-    nodes.get(name).await.map_err(Error::api(format!("get node {name}")))
+    changes.extend(now.keys().filter(|name| !before.contains_key(*name)).map(|name| Change::Remove(name)));
+    changes
 }
 
 /// Merge patch that gives a node its former labels, taints and cordon; none if it has them.
-fn difference(now: &Node, before: &Node) -> Option<Value> {
+pub(crate) fn difference(now: &Node, before: &Node) -> Option<Value> {
     let spec = |node: &Node| node.spec.clone().unwrap_or_default();
     let (has, had) = (spec(now), spec(before));
     let of_cluster = |taint: &Taint| taint.key.starts_with(CLUSTERS_OWN);
@@ -139,6 +108,35 @@ mod tests {
 
     fn taint(key: &str) -> Value {
         json!({ "key": key, "effect": "NoSchedule" })
+    }
+
+    fn file(text: &str) -> Content {
+        Content::File(text.as_bytes().to_owned())
+    }
+
+    fn entries<const N: usize>(all: [(&str, Content); N]) -> Entries {
+        all.into_iter().map(|(name, content)| (name.to_owned(), content)).collect()
+    }
+
+    #[test]
+    fn links_come_back_and_whatever_was_not_there_goes() {
+        let link = || Content::Link("lab.data".into());
+        let before = entries([("10-lab.conflist", link()), ("87-podman.conflist", file("old"))]);
+        let now = entries([
+            ("10-lab.conflist", file("{}")),
+            ("20-made.conflist", Content::Link("nowhere".into())),
+            ("87-podman.conflist", file("new")),
+            ("made.d", Content::Unknown),
+        ]);
+        let wanted = [
+            Change::Remove("10-lab.conflist"),
+            Change::Put("10-lab.conflist", &link()),
+            Change::Put("87-podman.conflist", &file("old")),
+            Change::Remove("20-made.conflist"),
+            Change::Remove("made.d"),
+        ];
+        assert_eq!(changes(&now, &before), wanted);
+        assert_eq!(changes(&before, &before), []);
     }
 
     #[test]

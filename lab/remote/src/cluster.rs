@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One scenario's view of the cluster: namespaces of its own, whose names carry the run's and the scenario's, and the nodes.
 
+mod end;
+
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,19 +12,21 @@ use cluster::{
     Cluster, CniAnswer, Configuration, Disk, Front, Issuer, LabError, Machines, Memory, News, Node, PodName,
     PodStart, SYSTEM_NAMESPACE, Workload,
 };
-use futures::future::{join_all, try_join_all};
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use crate::baseline::Condition;
 use crate::before::Before;
 use crate::error::{Error, TIER};
 use crate::node::RemoteNode;
 use crate::objects::from;
-use crate::session::{LABEL, Session, gone, make_namespace};
+use crate::restore::look;
+use crate::session::{LABEL, Session, make_namespace};
 use crate::start::{Progress, addresses, progress};
 use crate::view::View;
 use crate::watch::{Told, until, until_gone};
@@ -33,8 +37,6 @@ use crate::{cordon, exec, logs, objects};
 const POLICIES: Duration = Duration::from_secs(2);
 /// Kinds that say what becomes of a pod when it is made.
 const JUDGES: [&str; 2] = ["ValidatingAdmissionPolicyBinding", "MutatingWebhookConfiguration"];
-/// Bytes that a disk takes while what a scenario made goes.
-const ROOM: u32 = 1 << 20;
 /// A real kubelet probes and reports in seconds, and nodes are busy with others.
 const PATIENCE: u32 = 3;
 /// The API server is somebody's, and has others to serve.
@@ -51,23 +53,15 @@ pub struct RemoteCluster {
     /// When the last binding of a policy was applied, until a pod is made.
     bound: Mutex<Option<Instant>>,
     used: Mutex<Used>,
-    /// A disk of its own that a node's directory has: to be taken away.
-    disk: Mutex<Option<(String, PathBuf)>>,
-    /// A node whose memory is short: to be changed back.
-    short: Mutex<Option<String>>,
-    /// Pods were told to trust others than the cluster's authority.
-    trusts_others: Mutex<bool>,
-    /// The nodes, where a scenario may change them.
-    before: Vec<Before>,
 }
 
 /// A node before a scenario. The former one may have cost it its hand: a container runtime that ends takes all streams with it.
 async fn seen(node: &RemoteNode) -> Result<Before, LabError> {
-    match Before::of(node).await {
+    match look(node).await {
         Ok(before) => Ok(before),
         Err(_) => {
             node.view.session.lay_hand_again(&node.name).await?;
-            Before::of(node).await
+            look(node).await
         }
     }
 }
@@ -90,41 +84,40 @@ impl RemoteCluster {
     /// A view for one scenario.
     ///
     /// # Errors
-    /// A node cannot be looked at.
+    /// A node cannot be looked at, or what a former scenario left cannot be undone.
     pub async fn begin(session: &Session, playing: usize) -> Result<Self, LabError> {
         let prefix = format!("cnilab-{}-{}", session.options.run, session.number());
         let view = View { session: session.clone(), prefix };
         let node =
             |name: &String| RemoteNode { name: name.clone(), view: view.clone(), network: Value::Null };
-        let mut nodes: Vec<_> = session.nodes.iter().map(node).collect();
-        let mut before = Vec::new();
-        let is_whole = session.is_whole();
-        let playing = if is_whole { playing } else { nodes.len() };
-        if is_whole {
-            before = try_join_all(nodes.iter().map(seen)).await?;
-            for (node, before) in nodes.iter_mut().zip(&before) {
-                node.network = before.network();
-            }
-            let others = nodes.iter().skip(playing);
-            let run = (LABEL, session.options.run.as_str());
-            try_join_all(others.map(|node| cordon::lay(&session.client, &node.name, run))).await?;
-        }
+        let nodes: Vec<_> = session.nodes.iter().map(node).collect();
+        let playing = if session.is_whole() { playing } else { nodes.len() };
         if let Some(owned) = &session.owned {
             owned.front.renew();
             // Another scenario may have given it another one.
             owned.front.certify(&*owned.issuer, None)?;
         }
-        Ok(Self {
-            view,
-            nodes,
-            playing,
-            bound: Mutex::default(),
-            used: Mutex::default(),
-            disk: Mutex::default(),
-            short: Mutex::default(),
-            trusts_others: Mutex::default(),
-            before,
-        })
+        let mut cluster = Self { view, nodes, playing, bound: Mutex::default(), used: Mutex::default() };
+        if session.is_whole() {
+            cluster.take(session).await?;
+        }
+        Ok(cluster)
+    }
+
+    /// Sees to it that the cluster is what it was before the first scenario, but for cordons of the nodes that this one is not about.
+    async fn take(&mut self, session: &Session) -> Result<(), LabError> {
+        let now = try_join_all(self.nodes.iter().map(seen)).await?;
+        let first = session.baseline.nodes.get_or_init(|| now);
+        for (node, before) in self.nodes.iter_mut().zip(first) {
+            node.network = before.network();
+        }
+        if let Some(deadline) = session.baseline.condition().deadline(session.options.deadline) {
+            self.tidy(deadline).await?;
+        }
+        session.baseline.becomes(Condition::Dirty);
+        let (others, run) = (self.nodes.iter().skip(self.playing), (LABEL, session.options.run.as_str()));
+        try_join_all(others.map(|node| cordon::lay(&session.client, &node.name, run))).await?;
+        Ok(())
     }
 
     fn session(&self) -> &Session {
@@ -228,83 +221,6 @@ impl RemoteCluster {
             pods.create(&PostParams::default(), &from(object)?).await.map_err(Error::api("make a pod"))?;
         Ok(serde_json::to_value(made).map_err(Error::from)?)
     }
-
-    /// Removes what the scenario made, and these objects, which it applied itself. A guest's namespaces are asked to go, and waited for at the end
-    /// of the run; others have names that the next scenario wants.
-    ///
-    /// # Errors
-    /// The API server rejects it.
-    pub async fn end(&self, applied: &[Value]) -> Result<(), LabError> {
-        let disk = self.disk.lock().await.take();
-        if let Some((node, directory)) = &disk {
-            self.turn_disk(node, directory, Disk::Room(ROOM)).await?;
-        }
-        let short = self.short.lock().await.clone();
-        if let Some(node) = short {
-            self.set_memory(&node, Memory::Enough).await?;
-        }
-        let used = std::mem::take(&mut *self.used.lock().await);
-        let given_back = self.nodes.iter().zip(&self.before).map(async |(node, before)| {
-            if before.give_back(node).await.is_err() {
-                self.session().lay_hand_again(&node.name).await?;
-                before.give_back(node).await?;
-            }
-            Ok::<_, LabError>(())
-        });
-        try_join_all(given_back).await?;
-        let (system, of_pods): (Vec<_>, Vec<_>) =
-            used.made.iter().partition(|name| self.is_whole() && *name == SYSTEM_NAMESPACE);
-        self.begins_to_go(&of_pods).await?;
-        if !self.is_whole() {
-            return Ok(());
-        }
-        let (run, deadline) = (&self.session().options.run, self.session().options.deadline);
-        objects::remove_nodes(&self.client(), applied).await?;
-        for name in &used.found {
-            objects::remove_pods(&self.client(), name, &format!("{LABEL}={run}"), deadline).await?;
-        }
-        // The plugin takes part in the end of pods, and a namespace controller looks at what is in a namespace only five seconds after it was deleted.
-        for name in &of_pods {
-            objects::remove_pods(&self.client(), name, "", deadline).await?;
-        }
-        // Before the namespace, whose end takes roles away from pods that are still there.
-        objects::remove(&self.client(), applied, deadline).await?;
-        self.begins_to_go(&system).await?;
-        self.all_gone(&[of_pods, system].concat()).await?;
-        // Not sooner: DEL of these pods calls plugins that are on it.
-        if let Some((node, directory)) = &disk {
-            self.lift_disk(node, directory).await?;
-        }
-        let nodes = self.nodes.iter().zip(&self.before);
-        let restored = join_all(nodes.map(|(node, before)| before.restore(node))).await;
-        restored.into_iter().collect::<Result<(), LabError>>()?;
-        if *self.trusts_others.lock().await {
-            self.owned_machines()?.trust(&self.issuer()?.ca()).await?;
-        }
-        Ok(())
-    }
-
-    /// Deletes namespaces: from then on nobody makes a pod there.
-    async fn begins_to_go(&self, names: &[&String]) -> Result<(), Error> {
-        let namespaces: Api<Namespace> = Api::all(self.client());
-        for name in names {
-            let deleted = namespaces.delete(name, &DeleteParams::default()).await;
-            deleted.map_err(Error::api(format!("delete namespace {name}")))?;
-        }
-        Ok(())
-    }
-
-    async fn all_gone(&self, names: &[&String]) -> Result<(), Error> {
-        let namespaces: Api<Namespace> = Api::all(self.client());
-        for name in names {
-            let found =
-                namespaces.get_opt(name).await.map_err(Error::api(format!("get namespace {name}")))?;
-            if let Some(namespace) = found {
-                gone(&self.client(), &namespace, self.session().options.deadline).await?;
-            }
-        }
-        Ok(())
-    }
 }
 
 #[async_trait]
@@ -325,8 +241,14 @@ impl Machines for RemoteCluster {
     }
 
     async fn set_memory(&self, node: &str, memory: Memory) -> Result<(), LabError> {
-        self.owned_machines()?.set_memory(node, memory).await?;
-        *self.short.lock().await = (memory == Memory::Short).then(|| node.to_owned());
+        let (machines, changes) = (self.owned_machines()?, || self.session().baseline.changes());
+        if memory == Memory::Short {
+            changes().short = Some(node.to_owned());
+        }
+        machines.set_memory(node, memory).await?;
+        if memory == Memory::Enough {
+            changes().short = None;
+        }
         Ok(self.session().lay_hand_again(node).await?)
     }
 
@@ -340,14 +262,16 @@ impl Machines for RemoteCluster {
     }
 
     async fn trust(&self, authorities: &str) -> Result<(), LabError> {
-        *self.trusts_others.lock().await = true;
-        self.owned_machines()?.trust(authorities).await
+        let machines = self.owned_machines()?;
+        self.session().baseline.changes().trusts_others = true;
+        machines.trust(authorities).await
     }
 
     /// A runtime goes on watching what is beneath a new mount, so it is restarted.
     async fn lay_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {
-        self.owned_machines()?.lay_disk(node, directory, disk).await?;
-        *self.disk.lock().await = Some((node.to_owned(), directory.to_owned()));
+        let machines = self.owned_machines()?;
+        self.session().baseline.changes().disk = Some((node.to_owned(), directory.to_owned()));
+        machines.lay_disk(node, directory, disk).await?;
         self.restart_runtime(node).await
     }
 
@@ -357,6 +281,7 @@ impl Machines for RemoteCluster {
 
     async fn lift_disk(&self, node: &str, directory: &Path) -> Result<(), LabError> {
         self.owned_machines()?.lift_disk(node, directory).await?;
+        self.session().baseline.changes().disk = None;
         self.restart_runtime(node).await
     }
 }

@@ -2,9 +2,10 @@
 //! Nodes that a scenario is not about: while it is played, no pods but those of DaemonSets come to them. A label says whose cordon it is, so that
 //! `cnilab clean` lifts that of a run that was killed, and no other.
 
+use cluster::Leftovers;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -20,15 +21,24 @@ pub(crate) async fn lay(client: &Client, node: &str, (label, run): (&str, &str))
 }
 
 /// Lifts the cordon of every node with the label, and returns the nodes' names.
-pub(crate) async fn lift(client: &Client, label: &str) -> Result<Vec<String>, Error> {
+pub(crate) async fn lift(client: &Client, label: &str, left: &mut Leftovers) -> Vec<String> {
     let found = Api::<Node>::all(client.clone()).list(&ListParams::default().labels(label)).await;
+    let key = label.split('=').next().unwrap_or_default();
+    let free = json!({ "metadata": { "labels": { key: null } }, "spec": { "unschedulable": null } });
     let mut lifted = Vec::new();
-    for node in found.map_err(Error::api("list nodes"))? {
-        let free = json!({ "metadata": { "labels": { label: null } }, "spec": { "unschedulable": null } });
-        patch(client, &node.name_any(), free).await?;
-        lifted.push(node.name_any());
+    match found {
+        Err(error) => {
+            left.note(Err(Error::api("list nodes")(error)));
+        }
+        Ok(nodes) => {
+            for name in nodes.iter().map(kube::ResourceExt::name_any) {
+                if left.note(patch(client, &name, free.clone()).await) {
+                    lifted.push(name);
+                }
+            }
+        }
     }
-    Ok(lifted)
+    lifted
 }
 
 /// Merges a patch into a node.
@@ -59,7 +69,10 @@ mod tests {
             (node.spec.unwrap_or_default().unschedulable, node.metadata.labels.unwrap_or_default().len())
         };
         assert_eq!(now("ours").await, (Some(true), 1));
-        assert_eq!(lift(&client, LABEL).await.unwrap(), ["ours"]);
+        let mut left = Leftovers::default();
+        assert!(lift(&client, &format!("{LABEL}=another"), &mut left).await.is_empty());
+        assert_eq!(lift(&client, &format!("{LABEL}=one"), &mut left).await, ["ours"]);
+        assert!(left.is_empty(), "{left:?}");
         assert_eq!((now("ours").await, now("theirs").await), ((None, 0), (Some(true), 0)));
     }
 }

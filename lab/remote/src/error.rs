@@ -36,6 +36,9 @@ pub enum Error {
     /// Deadline exceeded.
     #[error("{what} did not happen within {deadline:?}")]
     Deadline { what: String, deadline: Duration },
+    /// What was to go is left.
+    #[error("{}", .0.join("; "))]
+    Left(Vec<String>),
     /// Not in this cluster.
     #[error("there is no {0}")]
     Missing(String),

@@ -6,12 +6,14 @@
 //! |---|---|
 //! | [`session`] | a run's connection: namespaces, nodes, what the run may do |
 //! | `hands` | the hand on each node, by a DaemonSet |
-//! | `cluster` | one scenario's view: its namespaces and objects |
+//! | `cluster` | one scenario's view: its namespaces and objects; `end`, what becomes of them |
 //! | `view` | its names and objects, as they are in the cluster |
 //! | `node` | a node, and how pods start there |
 //! | `cached` | a runtime's call of a plugin, by its cache: pure |
 //! | `cordon` | nodes that a scenario is not about |
-//! | `before` | what a scenario may change of a node |
+//! | `baseline` | state of a run from scenario to scenario |
+//! | `before` | what a scenario may change of a node, and what is to be put back: pure |
+//! | `restore` | puts it back |
 //! | `objects` | objects of any kind, applied and removed |
 //! | `options` | options of a session |
 //! | `logs` | what containers have printed |
@@ -21,6 +23,7 @@
 //! | `watch` | waiting for an object, or a line |
 //! | `workload` | a running pod, through the hand |
 
+mod baseline;
 mod before;
 mod cached;
 mod cluster;
@@ -33,6 +36,7 @@ mod logs;
 mod node;
 mod objects;
 mod options;
+mod restore;
 pub mod session;
 mod start;
 mod view;

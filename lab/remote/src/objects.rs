@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use cluster::Leftovers;
 use k8s_openapi::api::admissionregistration::v1::{
-    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::GroupVersionKind;
@@ -22,6 +23,9 @@ pub(crate) fn from<T: serde::de::DeserializeOwned>(object: Value) -> Result<T, E
     Ok(serde_json::from_value(object)?)
 }
 
+/// Reason of the event of a pod that could not be taken down (kubelet, `FailedToKillPod`).
+const NOT_TAKEN_DOWN: &str = "FailedKillPod";
+
 /// Field manager.
 const MANAGER: &str = "cnilab";
 
@@ -33,25 +37,30 @@ pub(crate) async fn apply(client: &Client, object: &Value) -> Result<Value, Erro
 }
 
 /// Removes those of the objects that are nodes, and the pods there: nobody else would confirm the end of these.
-pub(crate) async fn remove_nodes(client: &Client, objects: &[Value]) -> Result<(), Error> {
-    let (nodes, pods): (Api<Node>, Api<Pod>) = (Api::all(client.clone()), Api::all(client.clone()));
+pub(crate) async fn remove_nodes(client: &Client, objects: &[Value]) -> Leftovers {
+    let mut left = Leftovers::default();
     for object in objects.iter().filter(|object| object["kind"] == "Node") {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        unless_gone(nodes.delete(name, &DeleteParams::default()).await)
-            .map_err(Error::api(format!("delete node {name}")))?;
-        let of_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
-        for pod in pods.list(&of_node).await.map_err(Error::api("list pods"))? {
-            let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
-            let name = pod.name_any();
-            unless_gone(pods.delete(&name, &DeleteParams::default().grace_period(0)).await)
-                .map_err(Error::api(format!("delete pod {name}")))?;
-        }
+        left.note(remove_node(client, object["metadata"]["name"].as_str().unwrap_or_default()).await);
+    }
+    left
+}
+
+async fn remove_node(client: &Client, name: &str) -> Result<(), Error> {
+    let (nodes, pods): (Api<Node>, Api<Pod>) = (Api::all(client.clone()), Api::all(client.clone()));
+    unless_gone(nodes.delete(name, &DeleteParams::default()).await)
+        .map_err(Error::api(format!("delete node {name}")))?;
+    let of_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
+    for pod in pods.list(&of_node).await.map_err(Error::api("list pods"))? {
+        let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+        let name = pod.name_any();
+        unless_gone(pods.delete(&name, &DeleteParams::default().grace_period(0)).await)
+            .map_err(Error::api(format!("delete pod {name}")))?;
     }
     Ok(())
 }
 
 /// A deletion; that of what is gone already is right.
-fn unless_gone<T>(deleted: kube::Result<T>) -> kube::Result<()> {
+pub(crate) fn unless_gone<T>(deleted: kube::Result<T>) -> kube::Result<()> {
     match deleted {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         deleted => deleted.map(drop),
@@ -59,53 +68,65 @@ fn unless_gone<T>(deleted: kube::Result<T>) -> kube::Result<()> {
 }
 
 /// Removes objects: DaemonSets and pods first, which may need the others to end. One that is gone already is right.
-pub(crate) async fn remove(client: &Client, objects: &[Value], deadline: Duration) -> Result<(), Error> {
+pub(crate) async fn remove(client: &Client, objects: &[Value], deadline: Duration) -> Leftovers {
     let (first, others): (Vec<_>, Vec<_>) =
         objects.iter().partition(|object| object["kind"] == "DaemonSet" || object["kind"] == "Pod");
+    let mut left = Leftovers::default();
     for object in first {
-        let (api, name) = of(client, object).await?;
-        let failed = || Error::api(format!("delete {} {name}", object["kind"]));
-        let Some(found) = api.get_opt(&name).await.map_err(failed())? else { continue };
-        api.delete(&name, &DeleteParams::foreground()).await.map_err(failed())?;
-        until_gone(&api, &found, || format!("the end of {} {name}", object["kind"]), deadline).await?;
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
+        left.extend(judged(client, namespace, ended(client, object, deadline).await).await);
     }
     for object in others.into_iter().rev() {
-        let (api, name) = of(client, object).await?;
-        unless_gone(api.delete(&name, &DeleteParams::default()).await)
-            .map_err(Error::api(format!("delete {} {name}", object["kind"])))?;
+        left.note(delete(client, object).await);
     }
-    Ok(())
+    left
 }
 
-/// Removes objects with this label that belong to no namespace, of the kinds that the node agent's chart makes, and returns their names.
-pub(crate) async fn remove_cluster_wide(client: &Client, label: &str) -> Result<Vec<String>, Error> {
+/// Deletes an object, and waits until it is gone with all that it owns.
+async fn ended(client: &Client, object: &Value, deadline: Duration) -> Result<(), Error> {
+    let (api, name) = of(client, object).await?;
+    let failed = || Error::api(format!("delete {} {name}", object["kind"]));
+    let Some(found) = api.get_opt(&name).await.map_err(failed())? else { return Ok(()) };
+    unless_gone(api.delete(&name, &DeleteParams::foreground()).await).map_err(failed())?;
+    until_gone(&api, &found, || format!("the end of {} {name}", object["kind"]), deadline).await
+}
+
+async fn delete(client: &Client, object: &Value) -> Result<(), Error> {
+    let (api, name) = of(client, object).await?;
+    unless_gone(api.delete(&name, &DeleteParams::default()).await)
+        .map_err(Error::api(format!("delete {} {name}", object["kind"])))
+}
+
+/// Removes objects with this label that belong to no namespace, of the kinds that scenarios make, and returns their kinds and names.
+pub(crate) async fn remove_cluster_wide(client: &Client, label: &str, left: &mut Leftovers) -> Vec<String> {
     let kinds = [
         ApiResource::erase::<ClusterRole>(&()),
         ApiResource::erase::<ClusterRoleBinding>(&()),
+        ApiResource::erase::<MutatingWebhookConfiguration>(&()),
         ApiResource::erase::<ValidatingAdmissionPolicy>(&()),
         ApiResource::erase::<ValidatingAdmissionPolicyBinding>(&()),
     ];
     let mut gone = Vec::new();
-    for kind in kinds {
-        gone.extend(all_gone(client, label, &kind).await?);
+    for of in kinds {
+        let (all, kind) = (Api::<DynamicObject>::all_with(client.clone(), &of), &of.kind);
+        let found = match all.list(&ListParams::default().labels(label)).await {
+            Ok(found) => found,
+            // Whoever may not list them has made none, nor anybody where there is no such kind.
+            Err(kube::Error::Api(status)) if status.code == 403 || status.code == 404 => continue,
+            Err(error) => {
+                left.note(Err(Error::api(format!("list objects of kind {kind}"))(error)));
+                continue;
+            }
+        };
+        for name in found.iter().map(ResourceExt::name_any) {
+            let what = format!("{kind} {name}");
+            let deleted = unless_gone(all.delete(&name, &DeleteParams::default()).await);
+            if left.note(deleted.map_err(Error::api(format!("delete {what}")))) {
+                gone.push(what);
+            }
+        }
     }
-    Ok(gone)
-}
-
-async fn all_gone(client: &Client, label: &str, of: &ApiResource) -> Result<Vec<String>, Error> {
-    let (all, kind) = (Api::<DynamicObject>::all_with(client.clone(), of), &of.kind);
-    let found = match all.list(&ListParams::default().labels(label)).await {
-        // Whoever may not list them has made none.
-        Err(kube::Error::Api(status)) if status.code == 403 => return Ok(Vec::new()),
-        found => found.map_err(Error::api(format!("list objects of kind {kind}")))?,
-    };
-    let mut gone = Vec::new();
-    for name in found.iter().map(ResourceExt::name_any) {
-        let deleted = all.delete(&name, &DeleteParams::default()).await;
-        deleted.map_err(Error::api(format!("delete {kind} {name}")))?;
-        gone.push(format!("{kind} {name}"));
-    }
-    Ok(gone)
+    gone
 }
 
 /// Removes the pods with this label, and waits until they are gone: with a second's grace, as one without any is forgotten before its node has taken
@@ -115,15 +136,52 @@ pub(crate) async fn remove_pods(
     namespace: &str,
     label: &str,
     deadline: Duration,
-) -> Result<(), Error> {
+) -> Leftovers {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let (soon, its) = (DeleteParams::default().grace_period(1), ListParams::default().labels(label));
-    let found = pods.list(&its).await.map_err(Error::api("list pods"))?.items;
-    pods.delete_collection(&soon, &its).await.map_err(Error::api("delete pods"))?;
-    for pod in &found {
-        until_gone(&pods, pod, || format!("the end of pods in namespace {namespace}"), deadline).await?;
+    let what = || format!("the end of pods in namespace {namespace}");
+    let gone = async {
+        let found = pods.list(&its).await.map_err(Error::api("list pods"))?.items;
+        pods.delete_collection(&soon, &its).await.map_err(Error::api("delete pods"))?;
+        for pod in &found {
+            until_gone(&pods, pod, what, deadline).await?;
+        }
+        Ok(())
+    };
+    let gone = tokio::time::timeout(deadline, gone).await;
+    let gone = gone.unwrap_or_else(|_| Err(Error::Deadline { what: what(), deadline }));
+    judged(client, namespace, gone).await
+}
+
+/// Leftovers of an end in a namespace. One that is late is no fault of the lab if a kubelet tells of pods that it cannot take down.
+async fn judged(client: &Client, namespace: &str, ended: Result<(), Error>) -> Leftovers {
+    let mut left = Leftovers::default();
+    if let Err(Error::Deadline { .. }) = &ended {
+        let (pods, events): (Api<Pod>, Api<Event>) =
+            (Api::namespaced(client.clone(), namespace), Api::namespaced(client.clone(), namespace));
+        let all = ListParams::default();
+        if let (Ok(pods), Ok(events)) = (pods.list(&all).await, events.list(&all).await) {
+            left.networks = not_taken_down(&pods.items, &events.items);
+        }
     }
-    Ok(())
+    if left.networks.is_empty() {
+        left.note(ended);
+    }
+    left
+}
+
+/// Pods that are to go and cannot be taken down, with the last reason that their kubelet gave.
+fn not_taken_down(pods: &[Pod], events: &[Event]) -> Vec<String> {
+    let reason = |pod: &Pod| {
+        let its = events.iter().filter(|event| {
+            event.reason.as_deref() == Some(NOT_TAKEN_DOWN) && event.involved_object.uid == pod.metadata.uid
+        });
+        its.max_by_key(|event| event.last_timestamp.clone())?.message.clone()
+    };
+    let ending = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_some());
+    ending
+        .filter_map(|pod| Some(format!("pod {} cannot be taken down: {}", pod.name_any(), reason(pod)?)))
+        .collect()
 }
 
 /// Asks a port of a pod for something through the API server, which stands between: the code, if the pod gave one, and the body. `client` asks once:
@@ -165,4 +223,72 @@ async fn of(client: &Client, object: &Value) -> Result<(Api<DynamicObject>, Stri
         }
     };
     Ok((api, text(&object["metadata"]["name"])))
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver::{ApiServer, ServerOptions};
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(uid: &str, deleted: bool) -> Pod {
+        let at = deleted.then_some("2026-01-01T00:00:00Z");
+        from(json!({ "metadata": { "name": format!("pod-{uid}"), "uid": uid, "deletionTimestamp": at } }))
+            .unwrap()
+    }
+
+    fn event(uid: &str, reason: &str, message: &str, second: u8) -> Event {
+        let at = format!("2026-01-01T00:00:{second:02}Z");
+        let of = json!({ "uid": uid });
+        from(json!({
+            "metadata": {}, "reason": reason, "message": message, "lastTimestamp": at, "involvedObject": of,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_pod_that_stays_is_the_products_if_its_kubelet_could_not_take_it_down() {
+        let events = [
+            event("1", NOT_TAKEN_DOWN, "DEL failed", 9),
+            event("1", NOT_TAKEN_DOWN, "context deadline exceeded", 1),
+            event("1", "Killing", "Stopping container app", 10),
+            event("3", NOT_TAKEN_DOWN, "of a former pod", 2),
+        ];
+        let pods = [pod("1", true), pod("2", true), pod("3", false)];
+        assert_eq!(not_taken_down(&pods, &events), ["pod pod-1 cannot be taken down: DEL failed"]);
+        assert!(
+            not_taken_down(&pods[1..], &events).is_empty(),
+            "who stays for another reason is a fault of the lab"
+        );
+    }
+
+    #[tokio::test]
+    async fn one_that_stays_keeps_no_other_from_going() {
+        let server = ApiServer::new(ServerOptions::default()).unwrap();
+        server.create_namespace("shop", &std::collections::BTreeMap::new()).unwrap();
+        let of = |version: &str, kind: &str, metadata: Value| json!({ "apiVersion": version, "kind": kind, "metadata": metadata });
+        let held = json!({ "name": "held", "namespace": "shop", "finalizers": ["example.com/held"] });
+        let mut pod = of("v1", "Pod", held);
+        pod["spec"] = json!({ "containers": [{ "name": "app", "image": "app" }] });
+        let role = of("rbac.authorization.k8s.io/v1", "ClusterRole", json!({ "name": "agent" }));
+        let applied = [pod, role];
+        for object in &applied {
+            server.upsert(object.clone()).unwrap();
+        }
+        let soon = Duration::from_millis(200);
+        let left = remove(&server.client(), &applied, soon).await;
+        assert_eq!((left.networks.len(), left.faults.len()), (0, 1), "{left:?}");
+        let roles: Api<ClusterRole> = Api::all(server.client());
+        assert!(roles.get_opt("agent").await.unwrap().is_none());
+        let pods: Api<Pod> = Api::namespaced(server.client(), "shop");
+        let its = pods.get("held").await.unwrap().metadata.uid;
+        let mut failed = of("v1", "Event", json!({ "name": "failed", "namespace": "shop" }));
+        failed["involvedObject"] = json!({ "namespace": "shop", "uid": its });
+        (failed["reason"], failed["message"]) = (NOT_TAKEN_DOWN.into(), "DEL failed".into());
+        server.upsert(failed).unwrap();
+        let left = remove_pods(&server.client(), "shop", "", soon).await;
+        let networks = vec!["pod held cannot be taken down: DEL failed".to_owned()];
+        assert_eq!(left, Leftovers { networks, faults: Vec::new() });
+    }
 }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cluster::{Front, Issuer, Machines};
+use cluster::{Front, Issuer, Leftovers, Machines};
+use futures::future::join_all;
 use hand::Client as Hand;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::{Namespace, Node};
@@ -15,11 +16,12 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
 use serde_json::json;
 
+use crate::baseline::Baseline;
 use crate::cordon;
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::hands::{self, Hands};
-use crate::objects::{self, from};
+use crate::objects::{self, from, unless_gone};
 use crate::options::SessionOptions;
 use crate::watch::until_gone;
 
@@ -71,6 +73,7 @@ pub struct Session {
     pub(crate) owned: Option<Owned>,
     /// Where the run has the cluster to itself.
     pub(crate) feed: Option<Arc<Feed>>,
+    pub(crate) baseline: Arc<Baseline>,
 }
 
 impl std::fmt::Debug for Session {
@@ -125,11 +128,12 @@ impl Session {
                     scenarios,
                     owned,
                     feed,
+                    baseline: Arc::default(),
                 })
             }
             Err(error) => {
                 // The first error says more.
-                let _ = remove(&client, &options).await;
+                let _ = remove(&client, &of_run(&options), options.deadline).await;
                 Err(error)
             }
         }
@@ -190,12 +194,13 @@ impl Session {
         self.scenarios.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Removes every namespace of the run, and waits until they are gone.
+    /// Removes every namespace of the run, what it made beside them, and its cordons: an interrupted scenario has no end of its own. Waits until the
+    /// namespaces are gone.
     ///
     /// # Errors
-    /// They are not, before the deadline.
+    /// Something is left; the error names all of it.
     pub async fn end(&self) -> Result<(), Error> {
-        remove(&self.client, &self.options).await
+        remove(&self.client, &of_run(&self.options), self.options.deadline).await.map(drop)
     }
 }
 
@@ -207,22 +212,24 @@ fn is_runtime(version: &str, name: &str) -> bool {
     })
 }
 
-fn own_namespace(run: &str) -> String {
+/// Namespace of a run's hands.
+pub(crate) fn own_namespace(run: &str) -> String {
     format!("cnilab-{run}")
+}
+
+/// Selector of what a run has made.
+fn of_run(options: &SessionOptions) -> String {
+    format!("{LABEL}={}", options.run)
 }
 
 /// Removes what runs left that were killed: every namespace with [`LABEL`], those of runs that go on as well, what belongs to no namespace, and cordons.
 /// Waits until the namespaces are gone, and returns what is gone, by kind and name.
 ///
 /// # Errors
-/// The kubeconfig is wrong, a namespace cannot be deleted, or does not go within `deadline`.
+/// The kubeconfig is wrong, or something is left, within `deadline` as far as namespaces go; the error names all of it.
 pub async fn clean(kubeconfig: &Path, deadline: Duration) -> Result<Vec<String>, Error> {
     let client = client_of(kubeconfig, read(kubeconfig).await?)?;
-    let namespaces = remove_labelled(&client, LABEL, deadline).await?;
-    let mut gone: Vec<_> = namespaces.into_iter().map(|name| format!("namespace {name}")).collect();
-    gone.extend(objects::remove_cluster_wide(&client, LABEL).await?);
-    gone.extend(cordon::lift(&client, LABEL).await?.into_iter().map(|node| format!("cordon of node {node}")));
-    Ok(gone)
+    remove(&client, LABEL, deadline).await
 }
 
 async fn read(kubeconfig: &Path) -> Result<Config, Error> {
@@ -300,33 +307,56 @@ pub(crate) async fn make_namespace(client: &Client, name: &str, run: &str) -> Re
     made.map(drop).map_err(Error::api(format!("make namespace {name}")))
 }
 
-/// Removes every namespace of a run, and waits until they are gone.
-async fn remove(client: &Client, options: &SessionOptions) -> Result<(), Error> {
-    remove_labelled(client, &format!("{LABEL}={}", options.run), options.deadline).await.map(drop)
+/// As [`remove_labelled`]; what is left is an error.
+async fn remove(client: &Client, label: &str, deadline: Duration) -> Result<Vec<String>, Error> {
+    let mut left = Leftovers::default();
+    let gone = remove_labelled(client, label, None, deadline, &mut left).await;
+    if left.is_empty() { Ok(gone) } else { Err(Error::Left([left.networks, left.faults].concat())) }
 }
 
-async fn remove_labelled(client: &Client, labels: &str, deadline: Duration) -> Result<Vec<String>, Error> {
+/// Removes everything with this label, but for a namespace that stays: cordons first, which keep pods from their nodes; namespaces, all of which begin to go
+/// before one is waited for; and then what belongs to none, as pods need it to end. Each is tried whatever became of the others. Returns what is gone.
+pub(crate) async fn remove_labelled(
+    client: &Client,
+    label: &str,
+    stays: Option<&str>,
+    deadline: Duration,
+    left: &mut Leftovers,
+) -> Vec<String> {
+    let cordons = cordon::lift(client, label, left).await.into_iter();
+    let mut removed: Vec<_> = cordons.map(|node| format!("cordon of node {node}")).collect();
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    let found = namespaces.list(&ListParams::default().labels(labels)).await;
-    let found = found.map_err(Error::api("list namespaces"))?.items;
-    for namespace in &found {
-        gone(client, namespace, deadline).await?;
+    match namespaces.list(&ListParams::default().labels(label)).await {
+        Err(error) => {
+            left.note(Err(Error::api("list namespaces")(error)));
+        }
+        Ok(found) => {
+            let names = found.iter().map(Namespace::name_any);
+            let names: Vec<_> = names.filter(|name| Some(name.as_str()) != stays).collect();
+            let ended = join_all(names.iter().map(|name| gone(client, name, deadline))).await;
+            for (name, ended) in names.into_iter().zip(ended) {
+                if left.note(ended) {
+                    removed.push(format!("namespace {name}"));
+                }
+            }
+        }
     }
-    Ok(found.iter().map(Namespace::name_any).collect())
+    removed.extend(objects::remove_cluster_wide(client, label, left).await);
+    removed
 }
 
-pub(crate) async fn gone(client: &Client, namespace: &Namespace, deadline: Duration) -> Result<(), Error> {
-    let name = namespace.name_any();
+/// Deletes a namespace, and waits until it is gone.
+pub(crate) async fn gone(client: &Client, name: &str, deadline: Duration) -> Result<(), Error> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    match namespaces.delete(&name, &DeleteParams::default()).await {
-        Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(()),
-        deleted => deleted.map(drop).map_err(Error::api(format!("delete namespace {name}")))?,
-    }
-    until_gone(&namespaces, namespace, || format!("the end of namespace {name}"), deadline).await
+    let failed = |what: &str| Error::api(format!("{what} namespace {name}"));
+    let Some(namespace) = namespaces.get_opt(name).await.map_err(failed("get"))? else { return Ok(()) };
+    unless_gone(namespaces.delete(name, &DeleteParams::default()).await).map_err(failed("delete"))?;
+    until_gone(&namespaces, &namespace, || format!("the end of namespace {name}"), deadline).await
 }
 
 #[cfg(test)]
 mod tests {
+    use apiserver::{ApiServer, ServerOptions};
     use serde_json::Value;
 
     use super::*;
@@ -370,5 +400,40 @@ mod tests {
         ];
         let names: Vec<_> = usable(all).iter().map(Node::name_any).collect();
         assert_eq!(names, ["b", "c", "a-control-plane"]);
+    }
+
+    #[tokio::test]
+    async fn everything_of_a_run_goes_but_its_hands_whatever_stays() {
+        let server = ApiServer::new(ServerOptions::default()).unwrap();
+        let namespace = |name: &str, run: &str| {
+            server.create_namespace(name, &[(LABEL.to_owned(), run.to_owned())].into()).unwrap();
+        };
+        namespace("cnilab-one", "one");
+        namespace("istio-system", "one");
+        namespace("shop", "one");
+        namespace("theirs", "two");
+        let labels = json!({ LABEL: "one" });
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": { "name": "agent", "labels": labels },
+        });
+        server.upsert(role).unwrap();
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n", "labels": labels },
+            "spec": { "unschedulable": true },
+        });
+        server.upsert(node).unwrap();
+        let (mut left, label) = (Leftovers::default(), format!("{LABEL}=one"));
+        // Nobody ends namespaces here.
+        let soon = Duration::from_millis(200);
+        let removed = remove_labelled(&server.client(), &label, Some("cnilab-one"), soon, &mut left).await;
+        assert_eq!(removed, ["cordon of node n", "ClusterRole agent"]);
+        let [first, second] = left.faults.as_slice() else { panic!("{left:?}") };
+        assert!(first.contains("the end of namespace istio-system did not happen"), "{first}");
+        assert!(second.contains("the end of namespace shop did not happen"), "{second}");
+        let all = Api::<Namespace>::all(server.client()).list(&ListParams::default().labels(LABEL)).await;
+        let mut all = all.unwrap().items;
+        all.retain(|namespace| namespace.metadata.deletion_timestamp.is_some());
+        assert_eq!(all.iter().map(Namespace::name_any).collect::<Vec<_>>(), ["istio-system", "shop"]);
     }
 }

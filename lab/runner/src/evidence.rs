@@ -3,10 +3,12 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
-use cluster::Cluster;
+use cluster::{Cluster, Leftovers};
 use cucumber::gherkin;
 use serde::Serialize;
+use tokio::time::timeout;
 
 use crate::errors;
 use crate::ledger::Extra;
@@ -14,7 +16,9 @@ use crate::steps::backend::taken;
 use crate::steps::faults::described;
 use crate::steps::taint::controller;
 use crate::steps::world::{Lab, LabWorld};
-use crate::tier::Leftovers;
+
+/// Deadline of an end: each of its steps has one of its own, of two minutes at most.
+const END: Duration = Duration::from_secs(600);
 
 /// Ends a scenario: gathers evidence if it failed, takes its world down unless it is to be kept, and notes the rest.
 pub async fn conclude(
@@ -39,10 +43,10 @@ pub async fn conclude(
         extra.evidence = gather(&lab.plan.report_dir, &name, world).await;
     }
     if !lab.plan.args.keep {
-        match world.end().await {
+        let late = || Err(format!("it did not end within {END:?}"));
+        match timeout(END, world.end()).await.unwrap_or_else(|_| late()) {
             Ok(left) => judge_end(&mut extra, &left, &world.left_networks),
-            // It ends with the sandbox at the latest, and says nothing about the system under test.
-            Err(why) => extra.notes.push(format!("its world was not taken down completely: {why}")),
+            Err(why) => extra.fault(format!("its world was not taken down completely: {why}")),
         }
     }
     lab.ledger.note(&entry.id, extra);
@@ -55,9 +59,7 @@ fn judge_end(extra: &mut Extra, left: &Leftovers, expected: &[String]) {
     if let Some(why) = failed.filter(|_| extra.wrong.is_none()) {
         extra.wrong = Some(format!("at its end: {why}"));
     }
-    if !left.faults.is_empty() {
-        extra.fault = Some(left.faults.join("; "));
-    }
+    left.faults.iter().for_each(|why| extra.fault(why));
 }
 
 /// Denied requests of the agent, or of a taint controller. Every scenario checks it: a chart that lacks a right is wrong in all of them.
@@ -191,4 +193,24 @@ async fn insides(world: &LabWorld, cluster: &dyn Cluster) -> String {
 fn rule_line(rule: &cluster::LiveRule) -> String {
     let cluster::LiveRule { family, table, chain, position, packets, text, .. } = rule;
     format!("{packets:8} {family} {table} {chain} {position} {text}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_cluster_leaves_is_wrong_unless_it_is_expected_and_its_faults_are_the_labs() {
+        let strings = |all: &[&str]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let left = Leftovers { networks: strings(&["DEL: no plugin"]), faults: strings(&["a", "b"]) };
+        let judged = |expected: &[&str]| {
+            let mut extra = Extra::default();
+            extra.fault("no log");
+            judge_end(&mut extra, &left, &strings(expected));
+            (extra.wrong, extra.fault)
+        };
+        let fault = Some("no log; a; b".to_owned());
+        assert_eq!(judged(&[]), (Some("at its end: DEL: no plugin".to_owned()), fault.clone()));
+        assert_eq!(judged(&["no plugin"]), (None, fault));
+    }
 }

@@ -3,6 +3,7 @@
 //! interrupted run still has everything up to that moment.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::sweep::Outcome;
@@ -21,6 +22,16 @@ pub struct Extra {
     pub wrong: Option<String>,
     /// A fault of the lab: what passed beside it proves nothing.
     pub fault: Option<String>,
+}
+
+impl Extra {
+    /// Adds a fault of the lab.
+    pub fn fault(&mut self, why: impl fmt::Display) {
+        self.fault = Some(match self.fault.take() {
+            Some(before) => format!("{before}; {why}"),
+            None => why.to_string(),
+        });
+    }
 }
 
 /// Verdict of a scenario that passed until its end, if that changes it: what is wrong counts before a fault of the lab.

@@ -16,11 +16,10 @@ use std::time::Duration;
 use apiserver::Account;
 use cluster::front::denials;
 use cluster::{
-    AgentStandIn, Chaos, Cluster, Configuration, Fault, Filter, Installed, Kernel, LabError, Node, PodStart,
-    RuntimeProfile,
+    AgentStandIn, Chaos, Cluster, Configuration, Fault, Filter, Installed, Kernel, LabError, Leftovers, Node,
+    PodStart, RuntimeProfile,
 };
 use kubelet::account;
-pub use kubelet::leftovers::Leftovers;
 use kubelet::options::Leaving;
 pub use kubelet::options::scaled;
 pub use kubelet::probes;
@@ -320,7 +319,7 @@ impl Tier {
         }
         match node.differs(session) {
             None => {
-                let cluster = RemoteCluster::begin(session, wanted).await?;
+                let cluster = Box::pin(RemoteCluster::begin(session, wanted)).await?;
                 if node.installed == Installed::ByAgent || cluster.is_whole() {
                     cluster.expects_agent().await?;
                 }
@@ -478,7 +477,7 @@ impl Tier {
                 }
                 Ok(left)
             }
-            Parts::Remote(cluster) => cluster.end(applied).await.map(|()| Leftovers::default()),
+            Parts::Remote(cluster) => Ok(cluster.end(applied).await),
         }
     }
 }

@@ -7,7 +7,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use cluster::hand::Held;
-use cluster::{Answer, ChainFailure, CniAnswer, Installed, LiveNetwork, PodStart, Traffic, Workload};
+use cluster::{
+    Answer, ChainFailure, CniAnswer, Installed, Leftovers, LiveNetwork, PodStart, Traffic, Workload,
+};
 use cucumber::{World, gherkin};
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
@@ -32,7 +34,7 @@ use crate::steps::rules::ForeignRule;
 use crate::steps::taint::Taints;
 use crate::steps::traffic::captured::Captured;
 use crate::stop::{Step, Stop};
-use crate::tier::{Leftovers, NodePlan, Session, Tier};
+use crate::tier::{NodePlan, Session, Tier};
 
 /// Shared by all scenarios of a run.
 #[derive(Debug)]
