@@ -28,7 +28,7 @@ use crate::objects::from;
 use crate::restore::look;
 use crate::session::{LABEL, Session, make_namespace};
 use crate::start::{Progress, addresses, progress};
-use crate::view::View;
+use crate::view::{View, labelled};
 use crate::watch::{Told, until, until_gone};
 use crate::workload::RemotePod;
 use crate::{cordon, exec, logs, objects};
@@ -187,6 +187,12 @@ impl RemoteCluster {
         if let Some(bound) = self.bound.lock().await.take() {
             tokio::time::sleep_until(bound + POLICIES).await;
         }
+    }
+
+    /// An object that is applied past the lab, so that it is found again if the run is killed.
+    #[must_use]
+    pub fn labelled(&self, object: &Value) -> Value {
+        labelled(object, &self.session().options.run)
     }
 
     /// An object as it is made here, once its namespace is there and pods are judged by all that was applied.

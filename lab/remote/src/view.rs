@@ -7,7 +7,7 @@ use kube::Api;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::session::Session;
+use crate::session::{LABEL, Session};
 
 /// Annotation of the lab's base plugin: a cluster's own network does not know it.
 const NETWORKS: &str = "lab.millrace.dev/networks";
@@ -105,5 +105,27 @@ impl View {
             (PROXY, None) => Err(Error::Unsupported("give a pod a proxy's image".to_owned())),
             (other, _) => Ok(other.to_owned()),
         }
+    }
+}
+
+/// An object with the label of a run, unless it has a namespace, with which it goes.
+pub(crate) fn labelled(object: &Value, run: &str) -> Value {
+    let mut object = object.clone();
+    if object["metadata"]["namespace"].is_null() {
+        object["metadata"]["labels"][LABEL] = json!(run);
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_namespace_is_found_by_the_runs_label() {
+        let role = json!({ "kind": "ClusterRole", "metadata": { "name": "a", "labels": { "app": "a" } } });
+        assert_eq!(labelled(&role, "one")["metadata"]["labels"], json!({ "app": "a", LABEL: "one" }));
+        let map = json!({ "kind": "ConfigMap", "metadata": { "name": "a", "namespace": "b" } });
+        assert_eq!(labelled(&map, "one"), map);
     }
 }

@@ -464,6 +464,15 @@ impl Tier {
         }
     }
 
+    /// An object for whoever applies it past the lab: it has the run's label where others use the cluster, so that it is found again.
+    #[must_use]
+    pub fn labelled(&self, object: &Value) -> Value {
+        match &self.0 {
+            Parts::Embedded(..) => object.clone(),
+            Parts::Remote(cluster) => cluster.labelled(object),
+        }
+    }
+
     /// Ends everything that runs and removes every file, and on somebody's cluster the objects that steps applied. Returns what was not undone.
     pub async fn end(self, applied: &[Value]) -> Result<Leftovers, LabError> {
         match self.0 {

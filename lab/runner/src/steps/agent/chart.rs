@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use cucumber::{gherkin, given, when};
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, TypeMeta};
-use kube::core::GroupVersionKind;
+use kube::core::{GroupVersionKind, Status};
 use serde_json::{Value, json};
 
 use super::AgentPlan;
@@ -20,6 +20,10 @@ use crate::stop::{Step, Stop};
 
 /// Field manager.
 const MANAGER: &str = "helm";
+
+const TOO_MANY_REQUESTS: u16 = 429;
+/// Cause of a denial in a namespace that is about to go.
+const TERMINATING: &str = "NamespaceTerminating";
 
 /// Binding of the agent to the rights of its repair policy.
 const WRITES: &str = "istio-cni-repair-rolebinding";
@@ -183,15 +187,33 @@ pub async fn apply(world: &mut LabWorld) -> Step {
 }
 
 pub async fn put(world: &mut LabWorld, objects: &[Value]) -> Step {
-    let client = world.cluster().await?.client();
+    let tier = world.cluster().await?;
+    let client = tier.client();
     for object in objects {
         let (api, name) = of(&client, object)?;
-        let how = PatchParams::apply(MANAGER).force();
-        let refused = |error| Stop::wrong(format!("{} {name} was refused: {error}", object["kind"]));
-        api.patch(&name, &how, &Patch::Apply(object)).await.map_err(refused)?;
         world.applied.push(object.clone());
+        let how = PatchParams::apply(MANAGER).force();
+        let failed = |error| not_applied(&format!("{} {name}", object["kind"]), &error);
+        api.patch(&name, &how, &Patch::Apply(tier.labelled(object))).await.map_err(failed)?;
     }
     Ok(())
+}
+
+/// An object that was not applied. What the API server rejects is the product's fault, unless it has too much to do, or the namespace is about to go;
+/// everything else is the lab's.
+fn not_applied(what: &str, error: &kube::Error) -> Stop {
+    match error {
+        kube::Error::Api(status) if is_rejection(status) => {
+            Stop::wrong(format!("{what} was refused: {error}"))
+        }
+        _ => Stop::harness(format!("{what} cannot be applied: {error}")),
+    }
+}
+
+fn is_rejection(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let terminating = causes.into_iter().any(|cause| cause.reason == TERMINATING);
+    (400..500).contains(&status.code) && status.code != TOO_MANY_REQUESTS && !terminating
 }
 
 /// Deletes the applied objects of a group.
@@ -233,8 +255,27 @@ fn of(client: &kube::Client, object: &Value) -> Result<(Api<DynamicObject>, Stri
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn the_charts_keys_are_read() {
-        assert_eq!(super::SETTINGS["EXCLUDE_NAMESPACES"].value, "excludeNamespaces");
+        assert_eq!(SETTINGS["EXCLUDE_NAMESPACES"].value, "excludeNamespaces");
+    }
+
+    #[test]
+    fn only_what_the_api_server_rejects_is_the_products_fault() {
+        let of = |status: Value| {
+            let status: Status = serde_json::from_value(status).unwrap();
+            not_applied("ClusterRole a", &kube::Error::Api(status.into()))
+        };
+        assert!(matches!(of(json!({ "code": 422, "reason": "Invalid" })), Stop::Wrong(_)));
+        assert!(matches!(of(json!({ "code": 403, "reason": "Forbidden" })), Stop::Wrong(_)));
+        let causes = json!([{ "reason": TERMINATING, "field": "metadata.namespace" }]);
+        let goes = json!({ "code": 403, "reason": "Forbidden", "details": { "causes": causes } });
+        for passing in [goes, json!({ "code": 429 }), json!({ "code": 503 })] {
+            assert!(matches!(of(passing.clone()), Stop::Harness(_)), "{passing}");
+        }
+        let unreachable = kube::Error::Service("connection refused".into());
+        assert!(matches!(not_applied("ClusterRole a", &unreachable), Stop::Harness(_)));
     }
 }
