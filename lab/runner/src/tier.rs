@@ -158,11 +158,16 @@ pub struct NodePlan {
 }
 
 impl NodePlan {
+    /// True if the scenario finds a plugin on its node that an agent has to bring there.
+    #[must_use]
+    pub fn is_brought(&self, has_no_plugin: bool) -> bool {
+        self.installed == Installed::ByLab && has_no_plugin
+    }
+
     /// The first requirement that only a node that does not exist yet can meet.
     fn differs(&self, session: &Session) -> Option<&'static str> {
         // The node agent that brings the plugin gives it a configuration of its own (`agent::bring_plugin`).
-        let brought = self.installed == Installed::ByLab && session.is_whole();
-        let configured = !self.plugin_conf.is_empty() && !brought;
+        let configured = !self.plugin_conf.is_empty() && !self.is_brought(session.is_whole());
         let wanted = [
             (self.agent != AgentStandIn::Absent, "a stand-in for its agent"),
             (!self.plugin_env.is_empty(), "an environment of plugins"),
@@ -488,5 +493,18 @@ impl Tier {
             }
             Parts::Remote(cluster) => Ok(cluster.end(applied).await),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_brings_the_plugin_that_the_lab_would_have_installed() {
+        let of = |installed| NodePlan { installed, ..NodePlan::default() };
+        assert!(of(Installed::ByLab).is_brought(true));
+        assert!(!of(Installed::ByLab).is_brought(false));
+        assert!(!of(Installed::ByAgent).is_brought(true));
     }
 }

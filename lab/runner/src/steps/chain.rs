@@ -68,7 +68,8 @@ async fn last(world: &mut LabWorld, command: String) -> Step {
 /// As on a node before the plugin is installed.
 #[given("the node's network lacks the plugin")]
 async fn without(world: &mut LabWorld) -> Step {
-    let cluster = world.cluster().await?;
+    let cluster =
+        world.cluster_without_agent("take the plugin from a node whose agent gives it back").await?;
     let node = cluster.node()?;
     let mut network = node.network();
     if let Some(plugins) = network["plugins"].as_array_mut() {

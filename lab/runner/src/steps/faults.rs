@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{AgentStandIn, Asked, Connecting, Effect, Fault, InitialEvents, Installed, LabError, Verb};
+use cluster::{AgentStandIn, Asked, Connecting, Effect, Fault, InitialEvents, Verb};
 use cucumber::{given, then, when};
 
 use crate::steps::agent::bare;
@@ -118,12 +118,7 @@ async fn about(world: &mut LabWorld, words: String, verb: String, resource: Stri
 /// The cluster, for what is asked of its API server. A scenario that deploys no agent means what the plugin asks by itself, and where an agent had to
 /// bring the plugin it asks nothing.
 async fn asked_cluster(world: &mut LabWorld) -> Result<Arc<Tier>, Stop> {
-    let tier = world.cluster().await?;
-    if world.node.installed == Installed::ByLab && tier.has_no_plugin() {
-        let what = "give a node the plugin without its agent".to_owned();
-        return Err(LabError::Unsupported { tier: tier.tier(), what }.into());
-    }
-    Ok(tier)
+    world.cluster_without_agent("give a node the plugin without its agent").await
 }
 
 fn verb_of(word: &str) -> Result<Verb, Stop> {

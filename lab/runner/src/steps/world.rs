@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cluster::hand::Held;
 use cluster::{
-    Answer, ChainFailure, CniAnswer, Installed, Leftovers, LiveNetwork, PodStart, Traffic, Workload,
+    Answer, ChainFailure, CniAnswer, LabError, Leftovers, LiveNetwork, PodStart, Traffic, Workload,
 };
 use cucumber::{World, gherkin};
 use k8s_openapi::jiff::Timestamp;
@@ -191,10 +191,19 @@ impl LabWorld {
         let made = Arc::new(Tier::start(&lab.plan, lab.session.as_ref(), &self.id, &self.node).await?);
         self.cluster = Some(Arc::clone(&made));
         self.started_with = self.node.clone();
-        if self.node.installed == Installed::ByLab && made.has_no_plugin() {
+        if self.node.is_brought(made.has_no_plugin()) {
             Box::pin(agent::bring_plugin(self)).await?;
         }
         Ok(made)
+    }
+
+    /// Cluster of a scenario that deploys no agent, where none had to bring the plugin; `what` cannot be done there.
+    pub async fn cluster_without_agent(&mut self, what: &str) -> Result<Arc<Tier>, Stop> {
+        let tier = self.cluster().await?;
+        if self.node.is_brought(tier.has_no_plugin()) {
+            return Err(LabError::Unsupported { tier: tier.tier(), what: what.to_owned() }.into());
+        }
+        Ok(tier)
     }
 
     pub fn it(&mut self) -> Result<&mut Pod, Stop> {
