@@ -190,25 +190,23 @@ async fn becomes_ready(world: &mut LabWorld, seconds: u64) -> Step {
 /// The primary network's list, as scenarios call it.
 const PRIMARY: &str = "10-lab.conflist";
 
-/// The primary's list where the network is not the lab's: its name, and the types of its plugins before the deployment.
-async fn others_list(world: &mut LabWorld) -> Result<Option<(String, String)>, Stop> {
-    if !world.cluster().await?.node()?.network().is_null() {
-        return Ok(None);
+/// The primary's list before the deployment, where it is not called as scenarios call it: its name, and the types of its plugins.
+fn others_list(before: &BTreeMap<String, Vec<u8>>) -> Option<(&str, String)> {
+    if before.contains_key(PRIMARY) {
+        return None;
     }
-    let Some((name, text)) = world.agent.before.iter().find(|(name, _)| name.ends_with(".conflist")) else {
-        return Ok(None);
-    };
+    let (name, text) = before.iter().find(|(name, _)| name.ends_with(".conflist"))?;
     let list: Value = serde_json::from_slice(text).unwrap_or_default();
     let types = list["plugins"].as_array().into_iter().flatten().filter_map(|plugin| plugin["type"].as_str());
-    Ok(Some((name.clone(), types.collect::<Vec<_>>().join(", "))))
+    Some((name, types.collect::<Vec<_>>().join(", ")))
 }
 
 /// Types of the list's plugins, in order.
 #[then(regex = r#"^the conflist "([^"]+)" lists "([^"]*)"(?: within (\d+) ms)?$"#)]
 async fn lists(world: &mut LabWorld, file: String, wanted: String, millis: String) -> Step {
     let node = files(world).await?;
-    let (file, wanted) = match others_list(world).await? {
-        Some((name, types)) if file == PRIMARY => (name, wanted.replace(BASE_PLUGIN, &types)),
+    let (file, wanted) = match others_list(&world.agent.before) {
+        Some((name, types)) if file == PRIMARY => (name.to_owned(), wanted.replace(BASE_PLUGIN, &types)),
         _ => (file, wanted),
     };
     let path = node.paths.conf_dir.join(file);
@@ -224,22 +222,42 @@ async fn lists(world: &mut LabWorld, file: String, wanted: String, millis: Strin
 #[then(regex = r#"^the conflist "([^"]+)" is as it was(, byte for byte)?$"#)]
 async fn as_before(world: &mut LabWorld, file: String, how: String) -> Step {
     let node = files(world).await?;
-    let file = match others_list(world).await? {
+    let now = node.all(&node.paths.conf_dir).await?;
+    let likeness = if how.is_empty() { Likeness::Meaning } else { Likeness::Bytes };
+    is_as_it_was(&file, &OverTime { now: &now, before: &world.agent.before }, likeness)
+}
+
+/// Files of a directory, now and before the deployment.
+struct OverTime<'a> {
+    now: &'a BTreeMap<String, Vec<u8>>,
+    before: &'a BTreeMap<String, Vec<u8>>,
+}
+
+/// What two texts of JSON have in common.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Likeness {
+    Meaning,
+    Bytes,
+}
+
+fn is_as_it_was(file: &str, files: &OverTime<'_>, likeness: Likeness) -> Step {
+    let OverTime { now, before } = files;
+    let file = match others_list(before) {
         Some((name, _)) if file == PRIMARY => name,
         _ => file,
     };
-    let now = node.all(&node.paths.conf_dir).await?;
-    let text = |all: &BTreeMap<String, Vec<u8>>| {
-        all.get(&file).map(|text| String::from_utf8_lossy(text).into_owned())
-    };
-    let (now, before) = (text(&now), text(&world.agent.before));
-    let parsed = |text: &Option<String>| serde_json::from_str::<Value>(text.as_deref()?).ok();
-    let says_the_same = || how.is_empty() && parsed(&now).is_some() && parsed(&now) == parsed(&before);
+    let before = before
+        .get(file)
+        .ok_or_else(|| Stop::harness(format!("there was no {file} before the deployment")))?;
+    let now = now.get(file).ok_or_else(|| Stop::wrong(format!("there is no {file}")))?;
+    let parsed = |text: &[u8]| serde_json::from_slice::<Value>(text).ok();
+    let says_the_same =
+        || likeness == Likeness::Meaning && parsed(now).is_some() && parsed(now) == parsed(before);
     if now == before || says_the_same() {
-        Ok(())
-    } else {
-        Err(Stop::wrong(format!("it is {now:?}, and was {before:?}")))
+        return Ok(());
     }
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    Err(Stop::wrong(format!("it is {:?}, and was {:?}", text(now), text(before))))
 }
 
 /// Waits until no pod of the agent exists.
@@ -333,4 +351,36 @@ pub async fn comes_up(world: &mut LabWorld, seconds: u64) -> Step {
     let addresses = tier.workload(&pod.namespace, &pod.name).await?.addresses();
     world.starts.insert(pod.name, PodStart::Running { addresses });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(all: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
+        all.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_owned())).collect()
+    }
+
+    #[test]
+    fn the_primarys_list_is_found_whatever_it_is_called() {
+        let list = r#"{"plugins": [{"type": "calico"}, {"type": "portmap"}]}"#;
+        let calico = files(&[("10-calico.conflist", list), ("calico-kubeconfig", "")]);
+        assert_eq!(others_list(&calico), Some(("10-calico.conflist", "calico, portmap".to_owned())));
+        assert_eq!(others_list(&files(&[("05-other.conflist", list), (PRIMARY, list)])), None);
+        assert_eq!(others_list(&files(&[])), None);
+    }
+
+    #[test]
+    fn a_list_is_as_it_was_only_if_it_was_there_and_is() {
+        let (old, new) =
+            (files(&[("10-a.conflist", r#"{"b": 1}"#)]), files(&[("10-a.conflist", r#"{"b": 2}"#)]));
+        let (none, spaced) = (files(&[]), files(&[("10-a.conflist", r#"{ "b": 1 }"#)]));
+        let judged = |now, before, likeness| is_as_it_was(PRIMARY, &OverTime { now, before }, likeness);
+        assert!(judged(&old, &old, Likeness::Bytes).is_ok());
+        assert!(matches!(judged(&new, &old, Likeness::Bytes), Err(Stop::Wrong(_))));
+        assert!(matches!(judged(&none, &old, Likeness::Bytes), Err(Stop::Wrong(_))));
+        assert!(matches!(judged(&old, &none, Likeness::Bytes), Err(Stop::Harness(_))));
+        assert!(judged(&spaced, &old, Likeness::Meaning).is_ok());
+        assert!(matches!(judged(&spaced, &old, Likeness::Bytes), Err(Stop::Wrong(_))));
+    }
 }
