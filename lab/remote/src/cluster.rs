@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cluster::hand::PROMPT;
 use cluster::{
     Cluster, CniAnswer, Configuration, Disk, Front, Issuer, LabError, Machines, Memory, News, Node, PodName,
     PodStart, SYSTEM_NAMESPACE, Workload,
@@ -361,7 +362,8 @@ impl Cluster for RemoteCluster {
 
     async fn fetch(&self, pod: &PodName, port: u16, path: &str) -> Result<(Option<u16>, String), LabError> {
         let namespace = self.view.real(&pod.namespace)?;
-        Ok(objects::fetch(&self.session().once, &namespace, &pod.name, port, path).await?)
+        let (client, of) = (&self.session().once, (namespace.as_str(), pod.name.as_str()));
+        Ok(objects::fetch(client, of, port, path, PROMPT).await?)
     }
 
     async fn logs(&self) -> Result<Vec<String>, LabError> {

@@ -188,8 +188,19 @@ fn not_taken_down(pods: &[Pod], events: &[Event]) -> Vec<String> {
 /// a pod that answers 503 has answered.
 pub(crate) async fn fetch(
     client: &Client,
-    namespace: &str,
-    pod: &str,
+    (namespace, pod): (&str, &str),
+    port: u16,
+    path: &str,
+    deadline: Duration,
+) -> Result<(Option<u16>, String), Error> {
+    let asked = tokio::time::timeout(deadline, ask(client, (namespace, pod), port, path)).await;
+    let what = || format!("an answer of pod {namespace}/{pod} to {path}");
+    asked.map_err(|_| Error::Deadline { what: what(), deadline })?
+}
+
+async fn ask(
+    client: &Client,
+    (namespace, pod): (&str, &str),
     port: u16,
     path: &str,
 ) -> Result<(Option<u16>, String), Error> {
@@ -261,6 +272,16 @@ mod tests {
             not_taken_down(&pods[1..], &events).is_empty(),
             "who stays for another reason is a fault of the lab"
         );
+    }
+
+    #[tokio::test]
+    async fn whoever_does_not_answer_is_not_waited_for() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap());
+        let client = Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap();
+        let soon = Duration::from_millis(50);
+        let asked = fetch(&client, ("shop", "cart"), 80, "/metrics", soon).await;
+        assert!(matches!(asked, Err(Error::Deadline { .. })), "{asked:?}");
     }
 
     #[tokio::test]

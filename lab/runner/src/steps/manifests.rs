@@ -12,11 +12,9 @@ use tokio::process::Command;
 
 use crate::binaries::AGENT;
 use crate::binaries::MUTANT;
+use crate::chart::DEADLINE;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
-
-/// Deadline. It reads text and makes no requests.
-const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Standard input.
 #[derive(Debug, Clone, Default)]

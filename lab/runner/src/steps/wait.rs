@@ -50,6 +50,16 @@ pub async fn within<T>(
     timeout(deadline * tier.patience(), comes).await.map_err(|_| late())
 }
 
+/// Time that a look may take beyond the end of a wait.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// One look, with so much left of the wait. One that does not end is a fault of the lab.
+async fn look<T>(left: Duration, look: impl Future<Output = Result<T, Stop>>) -> Result<T, Stop> {
+    let limit = left + LOOK;
+    let late = |_| Err(Stop::harness(format!("a look at the cluster does not end within {limit:?}")));
+    timeout(limit, Box::pin(look)).await.unwrap_or_else(late)
+}
+
 async fn until<T>(
     tier: &dyn Cluster,
     deadline: Duration,
@@ -58,7 +68,7 @@ async fn until<T>(
     let (since, deadline) = (Instant::now(), deadline * tier.patience());
     let mut news = tier.news().await?;
     loop {
-        match found().await {
+        match look(deadline.saturating_sub(since.elapsed()), found()).await {
             Err(Stop::Wrong(_) | Stop::Harness(_)) if since.elapsed() < deadline => {}
             ended => return ended,
         }
@@ -81,10 +91,10 @@ async fn during(tier: &dyn Cluster, window: Duration, mut holds: impl AsyncFnMut
     let (since, window) = (Instant::now(), window * tier.patience());
     let mut news = tier.news().await?;
     while since.elapsed() < window {
-        holds().await?;
+        look(window.saturating_sub(since.elapsed()), holds()).await?;
         let _told = timeout(tier.poll_interval(), news.next()).await;
     }
-    holds().await
+    look(Duration::ZERO, holds()).await
 }
 
 #[cfg(test)]
@@ -172,6 +182,17 @@ mod tests {
         });
         assert!(ended.await.is_ok());
         assert_eq!((began.elapsed().as_secs(), looks), (10, 11));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_hangs_is_a_fault_of_the_lab() {
+        let began = Instant::now();
+        let ended = until(&Slow, FIVE, async || std::future::pending::<Result<(), Stop>>().await);
+        assert!(matches!(ended.await, Err(Stop::Harness(_))));
+        assert_eq!(began.elapsed().as_secs(), 40);
+        let ended = during(&Slow, FIVE, async || std::future::pending::<Step>().await);
+        assert!(matches!(ended.await, Err(Stop::Harness(_))));
+        assert_eq!(began.elapsed().as_secs(), 80);
     }
 
     #[tokio::test(start_paused = true)]

@@ -176,7 +176,7 @@ impl Started {
         let begun = Instant::now();
         let mut objects =
             vec![json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } })];
-        objects.extend(chart::render(&sut.dir.join(AGENT), &reference(AGENT), "{}", None)?);
+        objects.extend(chart::render(&sut.dir.join(AGENT), &reference(AGENT), "{}", None).await?);
         self.cluster.apply(&objects).await?;
         self.cluster.rolled_out(NAMESPACE, DAEMON_SET).await?;
         eprintln!("the node agent is ready {:.1} s later", begun.elapsed().as_secs_f64());

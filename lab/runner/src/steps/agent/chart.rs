@@ -121,7 +121,7 @@ fn no_writes(world: &mut LabWorld) {
 #[when(regex = r#"^its ConfigMap is that of "([^"]*)"$"#)]
 async fn config_map(world: &mut LabWorld, all: String) -> Step {
     values(world, all)?;
-    let mut maps = objects(world)?;
+    let mut maps = objects(world).await?;
     maps.retain(|object| object["kind"] == "ConfigMap");
     put(world, &maps).await
 }
@@ -131,7 +131,7 @@ async fn config_map(world: &mut LabWorld, all: String) -> Step {
 async fn again(world: &mut LabWorld, all: String) -> Step {
     values(world, all.clone())?;
     remember_pods(world).await?;
-    let mut objects = objects(world)?;
+    let mut objects = objects(world).await?;
     for set in objects.iter_mut().filter(|object| object["kind"] == "DaemonSet") {
         // A value that the template does not show takes a restart.
         set["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] =
@@ -143,7 +143,7 @@ async fn again(world: &mut LabWorld, all: String) -> Step {
 }
 
 /// Objects rendered for a scenario, with its steps' additions to the container.
-pub fn objects(world: &LabWorld) -> Result<Vec<Value>, Stop> {
+pub async fn objects(world: &LabWorld) -> Result<Vec<Value>, Stop> {
     let lab = world.lab()?;
     let values = Some(&world.agent.values).filter(|values| values.is_object());
     let values = values.cloned().unwrap_or_else(|| json!({}));
@@ -152,7 +152,7 @@ pub fn objects(world: &LabWorld) -> Result<Vec<Value>, Stop> {
         let lacking = |Lacking(value)| Stop::Unsupported(format!("{}: no setting for {value}", product.name));
         beforehand.with(&values).map_err(lacking)?
     } else {
-        let rendered = lab.rendered.objects(&lab.plan.sut.dir, world.node.mutant.as_deref(), &values);
+        let rendered = lab.rendered.objects(&lab.plan.sut.dir, world.node.mutant.as_deref(), &values).await;
         Arc::unwrap_or_clone(rendered.map_err(|error| Stop::wrong(format!("{error:#}")))?)
     };
     objects.retain(|object| !(world.agent.no_writes && object["metadata"]["name"] == WRITES));
@@ -180,7 +180,7 @@ fn add(list: &mut Value, more: &[Value]) {
 }
 
 pub async fn apply(world: &mut LabWorld) -> Step {
-    let objects = objects(world)?;
+    let objects = objects(world).await?;
     put(world, &objects).await?;
     world.agent.applied = objects;
     Ok(())

@@ -74,7 +74,8 @@ impl Sweep {
         bare(world)?;
         // Its account is all that it has of the chart: nothing grants it anything yet.
         let tier = world.cluster().await?;
-        for account in chart::objects(world)?.into_iter().filter(|object| object["kind"] == "ServiceAccount")
+        for account in
+            chart::objects(world).await?.into_iter().filter(|object| object["kind"] == "ServiceAccount")
         {
             tier.apply(account).await?;
         }
@@ -83,7 +84,7 @@ impl Sweep {
         world.agent.before = node.all(&node.paths.conf_dir).await?;
         let old = node.hand.read(&node.paths.conf_dir.join(LIST)).await?;
         let plugin = std::fs::read(world.lab()?.plan.sut.dir.join(PLUGIN)).map_err(Stop::harness)?;
-        Ok(Self { node, old, plugin, job: Job::Install, pod: pod(world, Job::Install)? })
+        Ok(Self { node, old, plugin, job: Job::Install, pod: pod(world, Job::Install).await? })
     }
 
     /// Runs it once; `fatal` is the change at which it is killed.
@@ -197,8 +198,8 @@ impl Sweep {
 }
 
 /// Pod of the agent, without the program that kills it.
-fn pod(world: &LabWorld, job: Job) -> Result<Value, Stop> {
-    let set = chart::objects(world)?.into_iter().find(|object| object["kind"] == "DaemonSet");
+async fn pod(world: &LabWorld, job: Job) -> Result<Value, Stop> {
+    let set = chart::objects(world).await?.into_iter().find(|object| object["kind"] == "DaemonSet");
     let set = set.ok_or_else(|| Stop::wrong("the chart renders no DaemonSet"))?;
     let mut pod = objects::once(NAME, &set, job);
     // The kubelet starts the lab's program, which hands on its environment.
@@ -260,6 +261,6 @@ async fn removal(world: &mut LabWorld) -> Step {
     if sweep.run(world, MOST).await? != Ended::Done {
         return Err(Stop::wrong("it did not install"));
     }
-    (sweep.job, sweep.pod) = (Job::Purge, pod(world, Job::Purge)?);
+    (sweep.job, sweep.pod) = (Job::Purge, pod(world, Job::Purge).await?);
     sweep.at_any_change(world).await
 }

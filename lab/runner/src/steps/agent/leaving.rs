@@ -258,7 +258,7 @@ async fn label(world: &mut LabWorld, key: String, value: String) -> Step {
 #[when("install-cni --purge is run on the node")]
 async fn purge(world: &mut LabWorld) -> Step {
     const NAME: &str = "purge";
-    let pod = objects::once(NAME, &several::template(world)?, objects::Job::Purge);
+    let pod = objects::once(NAME, &several::template(world).await?, objects::Job::Purge);
     run_once(world, NAME, pod).await
 }
 

@@ -39,8 +39,8 @@ fn own_plugin(world: &LabWorld) -> Result<Vec<u8>, Stop> {
     std::fs::read(world.lab()?.plan.sut.dir.join(PLUGIN)).map_err(Stop::harness)
 }
 
-pub(super) fn template(world: &LabWorld) -> Result<Value, Stop> {
-    let set = chart::objects(world)?.into_iter().find(|object| object["kind"] == "DaemonSet");
+pub(super) async fn template(world: &LabWorld) -> Result<Value, Stop> {
+    let set = chart::objects(world).await?.into_iter().find(|object| object["kind"] == "DaemonSet");
     set.ok_or_else(|| Stop::wrong("the chart renders no DaemonSet"))
 }
 
@@ -59,7 +59,7 @@ async fn beside(world: &mut LabWorld) -> Step {
     text.extend_from_slice(b"of another version");
     node.hand.make_directory(Path::new(OTHER)).await?;
     node.hand.write(&other_plugin(), &text, Writing::Whole { mode: 0o755 }).await?;
-    let mut pod = objects::once(BESIDE, &template(world)?, Job::Install);
+    let mut pod = objects::once(BESIDE, &template(world).await?, Job::Install);
     push(&mut pod["spec"]["volumes"], json!({ "name": "image", "hostPath": { "path": OTHER } }));
     let mounts = &mut pod["spec"]["containers"][0]["volumeMounts"];
     push(mounts, json!({ "name": "image", "mountPath": "/opt/cni/bin", "readOnly": true }));
@@ -93,7 +93,7 @@ async fn whose(world: &mut LabWorld, wanted: String) -> Step {
 #[when("install-cni --purge is run on the node itself")]
 async fn purge(world: &mut LabWorld) -> Step {
     const NAME: &str = "purge-on-node";
-    let mut pod = objects::once(NAME, &template(world)?, Job::Purge);
+    let mut pod = objects::once(NAME, &template(world).await?, Job::Purge);
     if let Some(mounts) = pod["spec"]["containers"][0]["volumeMounts"].as_array_mut() {
         mounts.retain(|mount| mount["mountPath"] != "/host/proc");
         for mount in mounts {

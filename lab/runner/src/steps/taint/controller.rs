@@ -56,7 +56,7 @@ async fn install(world: &mut LabWorld) -> Step {
         return Ok(());
     }
     bare(world)?;
-    let mut objects = chart::objects(world)?;
+    let mut objects = chart::objects(world).await?;
     objects.retain(|object| object["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(NAME)));
     if objects.is_empty() {
         return Err(Stop::harness("taint.mode is none that has a controller"));
