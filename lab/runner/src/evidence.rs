@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use cluster::{Cluster, Leftovers};
+use cluster::{Cluster, LabError, Leftovers};
 use cucumber::gherkin;
 use serde::Serialize;
 use tokio::time::timeout;
@@ -32,10 +32,11 @@ pub async fn conclude(
     let Some(world) = world else { return };
     let mut extra = Extra { notes: std::mem::take(&mut world.notes), ..Extra::default() };
     extra.back_ends = back_ends(world);
-    extra.wrong = match denied(world) {
-        Some(why) => Some(why),
-        None => logged(lab, world).await,
-    };
+    extra.wrong = denied(world);
+    match logged(lab, world).await {
+        Ok(error) => extra.wrong = extra.wrong.or(error),
+        Err(why) => extra.fault(why),
+    }
     let failed = failed || extra.wrong.is_some();
     // With a defect a scenario has to fail: its reason is all that anyone looks for.
     if failed && entry.mutant.is_none() {
@@ -74,13 +75,13 @@ fn denied(world: &LabWorld) -> Option<String> {
 }
 
 /// An error in a log that nobody expects.
-async fn logged(lab: &Lab, world: &LabWorld) -> Option<String> {
-    // Logs that cannot be had say nothing.
-    let lines = world.cluster.as_deref()?.logs().await.ok()?;
+async fn logged(lab: &Lab, world: &LabWorld) -> Result<Option<String>, LabError> {
+    let Some(tier) = world.cluster.as_deref() else { return Ok(None) };
+    let lines = tier.logs().await?;
     let of_product = lab.plan.sut.product.errors.keys();
     let expected: Vec<String> = world.errors.iter().chain(of_product).cloned().collect();
-    let error = errors::unexpected(&lines, &expected)?;
-    Some(format!("nobody expects this error in a log: {error}"))
+    let error = errors::unexpected(&lines, &expected);
+    Ok(error.map(|error| format!("nobody expects this error in a log: {error}")))
 }
 
 /// Back ends of the plugin's ADDs with their reasons, once each, in order.

@@ -255,8 +255,29 @@ async fn not_on_the_node(world: &mut LabWorld, path: String) -> Step {
 async fn never_said(world: &mut LabWorld, fragment: String) -> Step {
     let pod = agent(world).await?;
     let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
-    match workload.logs().await?.into_iter().find(|line| line.contains(&fragment)) {
+    is_in_no_line(workload.logs().await?, &fragment)
+}
+
+/// A log without a line proves nothing.
+fn is_in_no_line(lines: Vec<String>, fragment: &str) -> Step {
+    if lines.is_empty() {
+        return Err(Stop::wrong("it said nothing at all"));
+    }
+    match lines.into_iter().find(|line| line.contains(fragment)) {
         Some(line) => Err(Stop::wrong(line)),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_said_nothing_did_not_keep_silent_about_something() {
+        let lines = |all: &[&str]| all.iter().map(ToString::to_string).collect();
+        assert!(is_in_no_line(lines(&["ready"]), "token").is_ok());
+        assert!(is_in_no_line(lines(&["ready", "a token"]), "token").is_err());
+        assert!(is_in_no_line(lines(&[]), "token").is_err());
     }
 }
