@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::baseline::Condition;
 use crate::before::Before;
 use crate::error::{Error, TIER};
-use crate::node::RemoteNode;
+use crate::node::{RemoteNode, excused};
 use crate::objects::from;
 use crate::restore::look;
 use crate::session::{LABEL, Session, make_namespace};
@@ -348,7 +348,10 @@ impl Cluster for RemoteCluster {
         let pods = self.view.pods(&pod.namespace)?;
         let what = || format!("the start of pod {}/{}", pod.namespace, pod.name);
         let runs = |pod: &Pod| matches!(progress(pod), Progress::Ended(PodStart::Running { .. }));
-        Ok(until(&pods, &pod.name, what, deadline * PATIENCE, runs).await.map(drop)?)
+        match until(&pods, &pod.name, what, deadline * PATIENCE, runs).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(excused(&pods, &pod.name, error).await.into()),
+        }
     }
 
     async fn exec(&self, pod: &PodName, container: &str, words: &[&str]) -> Result<CniAnswer, LabError> {
@@ -395,7 +398,9 @@ impl Cluster for RemoteCluster {
     async fn starting(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
         let (pods, deadline) = (self.view.pods(namespace)?, self.session().options.deadline);
         let what = || format!("the address of pod {namespace}/{name}");
-        until(&pods, name, what, deadline, |pod: &Pod| !addresses(pod).is_empty()).await?;
+        if let Err(error) = until(&pods, name, what, deadline, |pod: &Pod| !addresses(pod).is_empty()).await {
+            return Err(excused(&pods, name, error).await.into());
+        }
         self.workload(namespace, name).await
     }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::cached;
 use crate::error::Error;
-use crate::start::{Progress, progress, sandbox_failure};
+use crate::start::{Progress, progress, sandbox_failure, untried};
 use crate::view::View;
 use crate::watch::{first_line, objects};
 
@@ -121,9 +121,11 @@ impl Node for RemoteNode {
             }
             Ok::<_, Error>(start)
         };
-        let what = || format!("the start of pod {namespace}/{name}");
-        let ended = tokio::time::timeout(deadline, start).await;
-        Ok(ended.map_err(|_| Error::Deadline { what: what(), deadline })??)
+        let what = format!("the start of pod {namespace}/{name}");
+        match tokio::time::timeout(deadline, start).await {
+            Ok(ended) => Ok(ended?),
+            Err(_) => Err(excused(&pods, name, Error::Deadline { what, deadline }).await.into()),
+        }
     }
 
     /// Lays it again where it has gone, as it does with the node's runtime.
@@ -160,6 +162,16 @@ impl Node for RemoteNode {
         }
         Err(Error::Unsupported(format!("tell how {plugin} was called for {pod}")).into())
     }
+}
+
+/// Error of a start: one that is late is no fault of the system under test if nobody has tried it.
+pub(crate) async fn excused(pods: &Api<Pod>, name: &str, error: Error) -> Error {
+    if !matches!(error, Error::Deadline { .. }) {
+        return error;
+    }
+    let pod = pods.get_opt(name).await.ok().flatten();
+    pod.and_then(|pod| untried(&pod))
+        .map_or(error, |why| Error::Missing(format!("node for pod {name}: {why}")))
 }
 
 /// A scenario that speaks of families needs a cluster that gives them, in that order.

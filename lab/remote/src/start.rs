@@ -87,6 +87,23 @@ pub(crate) fn sandbox_failure(event: &Event, pod: &Pod) -> Option<PodStart> {
     (is_its && !message.contains(NOT_ASKED)).then_some(PodStart::SandboxFailed { code: None, message })
 }
 
+/// Why nobody has even tried to start a pod: no node has room for it, or its kubelet has refused it. `None` if somebody tries.
+pub(crate) fn untried(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let conditions = status.conditions.iter().flatten();
+    let unscheduled = conditions.into_iter().find(|one| one.type_ == "PodScheduled" && one.status == "False");
+    let said = |reason: &Option<String>, message: &Option<String>| {
+        [reason, message].into_iter().flatten().cloned().collect::<Vec<_>>().join(": ")
+    };
+    if let Some(condition) = unscheduled {
+        return Some(said(&condition.reason, &condition.message));
+    }
+    let containers = [&status.init_container_statuses, &status.container_statuses];
+    let is_known = containers.into_iter().flatten().any(|all| !all.is_empty());
+    let is_refused = status.phase.as_deref() == Some("Failed") && !is_known;
+    is_refused.then(|| said(&status.reason, &status.message))
+}
+
 /// Addresses of a pod, as its status has them.
 pub(crate) fn addresses(pod: &Pod) -> Vec<IpAddr> {
     let all = pod.status.as_ref().and_then(|status| status.pod_ips.as_ref());
@@ -142,6 +159,20 @@ mod tests {
         let status = json!({ "name": "app", "image": "lab:1", "state": { "waiting": waits } });
         let found = of(&json!({ "containerStatuses": [status] }));
         assert_eq!(found, Progress::NoImage("lab:1: ErrImagePull: not found".to_owned()));
+    }
+
+    #[test]
+    fn a_pod_that_nobody_tries_to_start_says_nothing_about_the_system_under_test() {
+        let of = |status: &Value| untried(&serde_json::from_value(json!({ "status": status })).unwrap());
+        let scheduled = |status: &str| json!({ "type": "PodScheduled", "status": status, "reason": "Unschedulable", "message": "0/1 nodes are available" });
+        let unschedulable = Some("Unschedulable: 0/1 nodes are available".to_owned());
+        assert_eq!(of(&json!({ "phase": "Pending", "conditions": [scheduled("False")] })), unschedulable);
+        assert_eq!(of(&json!({ "phase": "Pending", "conditions": [scheduled("True")] })), None);
+        let refused = json!({ "phase": "Failed", "reason": "OutOfpods", "message": "too many pods" });
+        assert_eq!(of(&refused), Some("OutOfpods: too many pods".to_owned()));
+        let ended = json!({ "name": "app", "state": { "terminated": { "exitCode": 1 } } });
+        assert_eq!(of(&json!({ "phase": "Failed", "containerStatuses": [ended] })), None);
+        assert_eq!(of(&json!({})), None);
     }
 
     /// Result of a failed sandbox of the pod with uid 1, as far as the pod with this one goes.
