@@ -73,10 +73,7 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
         _ => Ok(()),
     };
     let exit = match &plan.mutants {
-        Some(mutants) => {
-            let all = [records, mutants.controls.clone()].concat();
-            tell(&plan, MutantReport::new(header, mutants, &all, seconds), interrupted)?
-        }
+        Some(mutants) => tell(&plan, MutantReport::new(header, mutants, &records, seconds), interrupted)?,
         None => {
             measured(&plan, &catalogue, &ledger, &header, &records)?;
             conclude(&plan, Report::new(header, &plan, records, seconds), interrupted)?

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Results of a run by defect, and their machine-readable form: `mutants.json`.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -162,6 +163,17 @@ fn trial(played: &Record, records: &[Record], named: Option<&str>) -> Option<Tri
     })
 }
 
+/// The records, and what stands in for the control runs of those that were played with a defect alone.
+fn with_controls(records: &[Record], controls: &[Record]) -> Vec<Record> {
+    let as_it_is = |played: &Record| {
+        let mutant = played.mutant.as_ref()?;
+        played.id.strip_suffix(&format!("@{mutant}")).map(str::to_owned)
+    };
+    let played: HashSet<String> = records.iter().filter_map(as_it_is).collect();
+    let known = controls.iter().filter(|control| played.contains(&control.id));
+    records.iter().chain(known).cloned().collect()
+}
+
 #[derive(Debug, Serialize)]
 pub struct MutantReport {
     /// Version of this format.
@@ -180,6 +192,7 @@ pub struct MutantReport {
 impl MutantReport {
     #[must_use]
     pub fn new(header: Header, mutants: &Mutants, records: &[Record], seconds: f64) -> Self {
+        let records = &with_controls(records, &mutants.controls);
         let outcome = |name: &String| Outcome::of(name, records, mutants.steps.get(name).map(String::as_str));
         let played = mutants.played.iter().map(outcome);
         let unplanted =
@@ -267,6 +280,17 @@ mod tests {
             .collect();
         let outcome = Outcome::of("m", &records, None);
         (outcome.fate, exit(&[outcome]))
+    }
+
+    #[test]
+    fn a_control_of_an_earlier_run_counts_where_its_scenario_is_played() {
+        use Verdict::{Fail, Pass};
+        let at_then = Record { step_kind: Some(StepKind::Then), ..record(1, Some("m"), Fail) };
+        let played = [Record { id: "g/f:1@m".to_owned(), ..at_then }];
+        let records = with_controls(&played, &[record(1, None, Pass), record(2, None, Pass)]);
+        assert_eq!(records.len(), 2);
+        assert_eq!(Outcome::of("m", &records, None).fate, Fate::Caught);
+        assert_eq!(Outcome::of("m", &played, None).fate, Fate::NotRun);
     }
 
     #[test]
