@@ -55,8 +55,6 @@ pub enum EventReason {
     UnrepairableBrokenPod,
     /// An enrolled pod of the node has no rules of ours, and nobody noticed.
     UnredirectedPod,
-    /// An enrolled pod's rules are others than this version's, and catch the same traffic.
-    RulesDiffer,
     /// An unredirected pod without a validation container redirects again.
     RedirectionRestored,
     /// An enrolled pod's rules cannot be read, again and again.
@@ -75,7 +73,7 @@ pub enum EventReason {
 
 impl EventReason {
     /// Every reason.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 18] = [
         Self::DeleteBrokenPod,
         Self::DeleteFailed,
         Self::DeletionDelayed,
@@ -87,7 +85,6 @@ impl EventReason {
         Self::RepairFailed,
         Self::UnrepairableBrokenPod,
         Self::UnredirectedPod,
-        Self::RulesDiffer,
         Self::RedirectionRestored,
         Self::RedirectionUnknown,
         Self::CniConfigFight,
@@ -110,7 +107,6 @@ impl EventReason {
             Self::RepairFailed => "RepairFailed",
             Self::UnrepairableBrokenPod => "UnrepairableBrokenPod",
             Self::UnredirectedPod => "UnredirectedPod",
-            Self::RulesDiffer => "RulesDiffer",
             Self::RedirectionRestored => "RedirectionRestored",
             Self::RedirectionUnknown => "RedirectionUnknown",
             Self::CniConfigFight => "CniConfigFight",
@@ -126,7 +122,6 @@ impl EventReason {
         match self {
             Self::RepairedBrokenPod
             | Self::AlreadyRedirected
-            | Self::RulesDiffer
             | Self::RedirectionRestored
             | Self::NodeTainted
             | Self::NodeUntainted => "Normal",

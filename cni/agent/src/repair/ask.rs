@@ -130,8 +130,6 @@ pub enum PodOutcome {
     Right,
     /// Differences from the desired rules.
     Wrong(Vec<String>),
-    /// Differences of rules that catch what the desired ones catch.
-    Different(Vec<String>),
     /// Rules were written and read back, and nothing contradicts them: what is known of each family that the pod has.
     Proven {
         written: Written,

@@ -14,7 +14,7 @@ use netfilter::owner;
 use netfilter::program::{self, Options};
 use netfilter::{Applied, Wish, look};
 use protocol::error::with_sources;
-use redirect::config::{Config, ConfigError};
+use redirect::config::Config;
 use redirect::found::compare::Difference;
 use redirect::host::Environment;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -106,8 +106,6 @@ enum Failure {
     Look(#[from] netfilter::LookError),
     #[error("failed to {}", with_sources(.0))]
     Compare(#[from] netfilter::lack::LackError<netfilter::ground::GroundError>),
-    #[error("failed to generate rules: {0}")]
-    Config(#[from] ConfigError),
     #[error("failed to {}", with_sources(.0))]
     Program(#[from] netfilter::ProgramError),
     #[error("failed to {}", with_sources(.0))]
@@ -115,18 +113,13 @@ enum Failure {
 }
 
 fn compare(rtnetlink: &mut Rtnetlink, config: &Config, addresses: &[Address]) -> Result<PodOutcome, Failure> {
-    let found = look()?;
-    let ips: Vec<_> = addresses.iter().map(|address| address.ip).collect();
+    let addresses: Vec<_> = addresses.iter().map(|address| address.ip).collect();
     let has_routes = |routes| Ok(rtnetlink.has_policy_routes(routes)?);
-    let mut lacks = lacks(&found, config, &ips, has_routes)?;
+    let mut lacks = lacks(&look()?, config, &addresses, has_routes)?;
     // Foreign rules may or may not keep packets from ours; the probe knows.
     lacks.retain(|lack| !matches!(lack, Lack::Rules(Difference::Foreign(_))));
-    let is_of_rules = lacks.iter().all(|lack| matches!(lack, Lack::Rules(_)));
     Ok(match lacks.as_slice() {
         [] => PodOutcome::Right,
-        lacks if is_of_rules && probe::catches(&found, config, addresses)? => {
-            PodOutcome::Different(lacks.iter().map(ToString::to_string).collect())
-        }
         lacks => PodOutcome::Wrong(lacks.iter().map(ToString::to_string).collect()),
     })
 }
@@ -148,8 +141,7 @@ fn repair(
     let backend = programmed.choice.backend.to_string();
     // The rules' own helper address came with them.
     let programmed = rtnetlink.list()?;
-    if let PodOutcome::Wrong(lacks) | PodOutcome::Different(lacks) = compare(rtnetlink, config, &programmed)?
-    {
+    if let PodOutcome::Wrong(lacks) = compare(rtnetlink, config, &programmed)? {
         return Ok(PodOutcome::Unproven { written, why: lacks.join("; ") });
     }
     // Users and groups of rules and of the probe are the pod's.

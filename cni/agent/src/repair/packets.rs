@@ -8,7 +8,6 @@ use netfilter::address::Address;
 use redirect::config::Config;
 use redirect::host::loopback;
 use redirect::host::{INBOUND_V4, INBOUND_V6};
-use redirect::list::Selection;
 use redirect::packet::{Connection, Hook, Layer4, Packet};
 use redirect::ruleset::{Family, Id, Port};
 use rustix::io::Errno;
@@ -41,9 +40,6 @@ const NOWHERE: (Ipv4Addr, Ipv6Addr) =
 const PORTS: [u16; 3] = [80, 8080, 9];
 /// A port that no rule matches.
 const SOURCE: u16 = 40000;
-/// Questions to a resolver.
-const QUESTIONS: [Layer4; 2] =
-    [Layer4::Udp { source: SOURCE, destination: 53 }, Layer4::Tcp { source: SOURCE, destination: 53 }];
 
 /// The candidates of one family. `own` are the pod's addresses of it, at least one.
 pub(super) fn candidates(config: &Config, family: Family, own: &[&Address]) -> Vec<Sent> {
@@ -51,7 +47,10 @@ pub(super) fn candidates(config: &Config, family: Family, own: &[&Address]) -> V
     let interface = interface(first.interface);
     let groups = config.owner_groups_include.listed().iter().filter_map(number);
     let ids: Vec<u32> = IDS.into_iter().chain(groups).collect();
-    let listed = config.outbound_ports_include.iter().filter_map(first_port);
+    let listed = config.outbound_ports_include.iter().filter_map(|port| match port {
+        Port::One(port) | Port::Range(port, _) => Some(*port),
+        Port::Verbatim(_) => None,
+    });
     let ports: Vec<u16> = PORTS.into_iter().chain(listed).collect();
     let mut sent = Vec::new();
     for address in targets(config, family, own) {
@@ -63,28 +62,6 @@ pub(super) fn candidates(config: &Config, family: Family, own: &[&Address]) -> V
     }
     sent.extend(config.proxy_uids.iter().filter_map(number).map(|id| like_the_proxy(family, id)));
     sent
-}
-
-/// Packets by which rules are judged that none is sent through: the candidates, questions to a resolver, and what a neighbour sends.
-pub(super) fn samples(config: &Config, family: Family, own: &[&Address]) -> Vec<Packet> {
-    let sent = || candidates(config, family, own).into_iter().map(|sent| sent.packet);
-    let questions = sent().flat_map(|packet| QUESTIONS.map(|layer4| Packet { layer4, ..packet.clone() }));
-    let included = config.inbound_ports_include.as_ref().map_or(&[][..], Selection::listed);
-    let ports: Vec<u16> = PORTS.into_iter().chain(included.iter().filter_map(first_port)).collect();
-    let inbound = own.iter().flat_map(|address| {
-        let from = (next(address.ip), interface(address.interface));
-        let to = |port: &u16| outbound((from.0, &from.1), SocketAddr::new(address.ip, *port), 0).packet;
-        let arriving = |packet| Packet { hook: Hook::Prerouting, uid: None, gid: None, ..packet };
-        ports.iter().map(to).map(arriving).collect::<Vec<_>>()
-    });
-    sent().chain(questions).chain(inbound).collect()
-}
-
-fn first_port(ports: &Port) -> Option<u16> {
-    match ports {
-        Port::One(port) | Port::Range(port, _) => Some(*port),
-        Port::Verbatim(_) => None,
-    }
 }
 
 fn number(id: &Id) -> Option<u32> {

@@ -21,7 +21,7 @@ use redirect::verdict::{FoundStep, found_verdict, verdict};
 use rustix::io::Errno;
 
 use super::ask::{Evidence, Proven};
-use super::packets::{Sent, candidates, samples};
+use super::packets::{Sent, candidates};
 
 /// Redirection is not verified.
 #[derive(Debug, thiserror::Error)]
@@ -58,47 +58,20 @@ pub enum Unproven {
 /// # Errors
 /// One of them is not redirected.
 pub fn prove(config: &Config, addresses: &[Address]) -> Result<Vec<Proven>, Unproven> {
-    let wanted = in_form_of(&look()?, config)?;
+    let form = forms(&look()?).first().copied().unwrap_or(Form::Iptables);
+    let wanted = ruleset(&Config { dialect: form.dialect(), ..config.clone() })?;
     let mut proven = Vec::new();
-    for (family, own) in families(config, addresses) {
+    for (family, name) in [(Family::V4, "IPv4"), (Family::V6, "IPv6")] {
+        let is_of = |address: &&Address| address.ip.is_ipv4() == (family == Family::V4);
+        let own: Vec<&Address> =
+            addresses.iter().filter(is_of).filter(|address| is_own(address.ip)).collect();
+        if own.is_empty() || (family == Family::V6 && !config.ipv6) {
+            continue;
+        }
         let evidence = one(config, &wanted, family, &own)?;
-        let name = if family == Family::V4 { "IPv4" } else { "IPv6" };
         proven.push(Proven { family: name.to_owned(), evidence });
     }
     Ok(proven)
-}
-
-/// True if rules that were found catch what those of `config` catch, as far as [`samples`] tell; no packet is sent.
-///
-/// # Errors
-/// The configuration yields no rules.
-pub fn catches(found: &FoundRules, config: &Config, addresses: &[Address]) -> Result<bool, ConfigError> {
-    let wanted = in_form_of(found, config)?;
-    let samples = families(config, addresses).flat_map(|(family, own)| samples(config, family, &own));
-    let outcomes = samples.map(|packet| (verdict(&wanted, &packet).outcome, packet));
-    let is_caught = |outcome| matches!(outcome, Outcome::Redirected { .. } | Outcome::Intercepted { .. });
-    let mut caught = outcomes.filter(|(outcome, _)| is_caught(*outcome)).peekable();
-    Ok(caught.peek().is_some()
-        && caught.all(|(outcome, packet)| found_verdict(found, &packet).outcome == Ok(outcome)))
-}
-
-/// The rules of `config` in the form in which rules are.
-fn in_form_of(found: &FoundRules, config: &Config) -> Result<Ruleset, ConfigError> {
-    let form = forms(found).first().copied().unwrap_or(Form::Iptables);
-    ruleset(&Config { dialect: form.dialect(), ..config.clone() })
-}
-
-/// The families that the pod has addresses of, and rules for, with these addresses.
-fn families<'a>(
-    config: &Config,
-    addresses: &'a [Address],
-) -> impl Iterator<Item = (Family, Vec<&'a Address>)> {
-    let wanted: &[Family] = if config.ipv6 { &[Family::V4, Family::V6] } else { &[Family::V4] };
-    let own = |family| {
-        let is_of = |address: &&Address| address.ip.is_ipv4() == (family == Family::V4);
-        addresses.iter().filter(is_of).filter(|address| is_own(address.ip)).collect::<Vec<_>>()
-    };
-    wanted.iter().map(move |family| (*family, own(*family))).filter(|(_, own)| !own.is_empty())
 }
 
 /// True if the rules treat the address as an ordinary one.
@@ -151,63 +124,4 @@ fn count(found: &FoundRules, rule: &FoundStep) -> Option<u64> {
         found.tables.iter().find(|table| (table.family, &table.name) == (rule.family, &rule.table))?;
     let chain = table.chains.iter().find(|chain| chain.name == rule.chain)?;
     chain.rules.get(rule.position.checked_sub(1)?)?.packets
-}
-
-#[cfg(test)]
-mod tests {
-    use redirect::config::Dns;
-    use redirect::found::save;
-    use redirect::list::Selection;
-    use redirect::text;
-
-    use super::*;
-
-    /// True if an ordinary pod's rules with this change still catch its traffic.
-    fn is_caught(dns: Dns, change: impl Fn(String) -> String) -> bool {
-        let config = Config {
-            inbound_ports_include: Some(Selection::All),
-            outbound_ranges_include: Selection::All,
-            dns,
-            ..Config::default()
-        };
-        let text = text::restore(&ruleset(&config).unwrap(), Family::V4);
-        let changed = change(text.clone());
-        assert_ne!(changed, text);
-        let address = |ip: &str, interface| Address {
-            ip: ip.parse().unwrap(),
-            length: 24,
-            interface,
-            scope: 0,
-            flags: 0,
-        };
-        let addresses = [address("127.0.0.1", 1), address("10.9.0.2", 2)];
-        catches(&save::parse(&changed, Family::V4).unwrap(), &config, &addresses).unwrap()
-    }
-
-    #[test]
-    fn rules_of_another_version_and_with_one_of_a_plugin_s_catch_the_same() {
-        let entry = "-A OUTPUT -j ISTIO_OUTPUT\n";
-        let of_tcp = |text: String| text.replace(entry, "-A OUTPUT -p tcp -j ISTIO_OUTPUT\n");
-        assert!(is_caught(Dns::Off, of_tcp));
-        assert!(!is_caught(Dns::All, of_tcp), "questions over UDP pass by");
-        for (rule, caught) in [
-            ("-p tcp --dport 5432", true),
-            ("-p tcp", false),
-            // Not to be judged.
-            ("-p tcp -m quota --quota 7", false),
-        ] {
-            let with = format!("{entry}-A ISTIO_OUTPUT {rule} -j RETURN\n");
-            assert_eq!(is_caught(Dns::All, |text| text.replace(entry, &with)), caught, "{rule}");
-        }
-    }
-
-    #[test]
-    fn rules_that_lack_one_of_the_ways_do_not() {
-        for lost in ["-A OUTPUT -j ISTIO_OUTPUT\n", "-A PREROUTING -p tcp -j ISTIO_INBOUND\n", "--dport 53"] {
-            let is_of_it = |line: &&str| !format!("{line}\n").contains(lost);
-            let without = |text: String| text.lines().filter(is_of_it).collect::<Vec<_>>().join("\n");
-            assert!(!is_caught(Dns::All, without), "{lost}");
-        }
-        assert!(!is_caught(Dns::All, |_| String::new()));
-    }
 }

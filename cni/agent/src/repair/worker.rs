@@ -276,7 +276,6 @@ fn message(news: News) -> (EventReason, String) {
             EventReason::UnredirectedPod,
             format!("traffic of this pod is not redirected as it should be: {differences}; delete it"),
         ),
-        News::Different(differences) => (EventReason::RulesDiffer, different(&differences)),
         News::Restored => (
             EventReason::RedirectionRestored,
             "traffic of this pod is redirected again as it should be".to_owned(),
@@ -286,12 +285,6 @@ fn message(news: News) -> (EventReason, String) {
             format!("it is not known whether traffic of this pod is redirected: {why}"),
         ),
     }
-}
-
-fn different(differences: &str) -> String {
-    format!(
-        "rules of this pod differ from those of this version, and catch the same traffic as far as can be told: {differences}; they go with its next start"
-    )
 }
 
 async fn repair(context: RepairContext, pod: Enrolled) -> ActionResult {

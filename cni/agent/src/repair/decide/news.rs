@@ -26,8 +26,6 @@ pub enum News {
     Unrepairable(String),
     /// It is not redirected, though its validation did not say so: the differences.
     Unredirected(String),
-    /// Its rules are not this version's, and catch the same traffic: the differences.
-    Different(String),
     /// Redirected again.
     Restored,
     /// Its rules cannot be read repeatedly, and why.

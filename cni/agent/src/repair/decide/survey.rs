@@ -81,20 +81,14 @@ impl Survey {
                 self.is_right();
                 was_unredirected.then_some(News::Restored)
             }
-            Some(PodOutcome::Wrong(_) | PodOutcome::Different(_))
-                if matches!(self.seen, Seen::Nothing | Seen::Right) =>
-            {
-                (self.seen, self.due, self.attempts) = (Seen::Suspect, Some(now + AGAIN), 0);
-                None
-            }
             Some(PodOutcome::Wrong(differences)) => {
-                let before = std::mem::replace(&mut self.seen, Seen::Unredirected);
-                (self.due, self.attempts) = (Some(now + LATER), 0);
+                let before = self.seen;
+                let (seen, wait) = match before {
+                    Seen::Nothing | Seen::Right => (Seen::Suspect, AGAIN),
+                    Seen::Suspect | Seen::Unredirected => (Seen::Unredirected, LATER),
+                };
+                (self.seen, self.due, self.attempts) = (seen, Some(now + wait), 0);
                 (before == Seen::Suspect).then(|| News::Unredirected(summary(&differences)))
-            }
-            Some(PodOutcome::Different(differences)) => {
-                self.is_right();
-                Some(News::Different(summary(&differences)))
             }
             other => {
                 self.attempts += 1;

@@ -31,21 +31,6 @@ fn an_unredirected_pod_is_told_when_seen_twice_and_left_alone() {
 }
 
 #[test]
-fn rules_that_differ_and_catch_the_same_are_told_once_and_left_alone() {
-    let mut play = Play::with(*changed(&[RepairPolicy::Repair], |repair| repair.act_on_unredirected = true));
-    let different = || {
-        let outcome = PodOutcome::Different(vec!["-p tcp".into()]);
-        RepairEvent::Looked(vec![("a".to_owned(), Some(outcome))])
-    };
-    play.at(0, event(&healthy("a")));
-    assert_eq!(play.at(1, RepairEvent::Tick), ["look at a"]);
-    assert_eq!(play.at(1, different()), NOTHING, "it may be set up just now");
-    assert_eq!(play.at(3, RepairEvent::Tick), ["look at a"]);
-    assert_eq!(play.at(3, different()), ["tell a: Different(\"-p tcp\")"]);
-    assert_eq!(play.at(9999, RepairEvent::Tick), NOTHING);
-}
-
-#[test]
 fn what_was_seen_at_other_addresses_says_nothing() {
     let mut play = Play::new(&[RepairPolicy::Delete]);
     play.at(0, event(&healthy("a")));
