@@ -222,7 +222,8 @@ impl Follower {
     async fn ask(&mut self) -> Duration {
         let mut again = Duration::MAX;
         for need in self.live.open_questions() {
-            let Some(answer) = rights::ask(&self.client, need).await else { continue };
+            let known = need.met(self.live.abilities);
+            let Some(answer) = rights::ask(&self.client, need, known).await else { continue };
             again = again.min(match answer {
                 Able::Yes => Duration::MAX,
                 Able::No => DENIED,

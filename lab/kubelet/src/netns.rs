@@ -43,7 +43,7 @@ pub enum NamespaceRole {
     Pod,
 }
 
-/// `rp_filter` of a new namespace.
+/// `rp_filter` as [`NamespaceRole::sysctls`] writes it.
 const UNFILTERED: u8 = 0;
 
 impl NamespaceRole {

@@ -30,7 +30,8 @@ use crate::cli::Selection;
 use crate::locate::Workspace;
 use crate::plan::Mutants;
 use crate::report;
-use crate::verdict::Verdict;
+use crate::steps::wait::TRIAL;
+use crate::verdict::{Record, Verdict};
 use weave::Places;
 
 /// Command line's word for every defect.
@@ -53,10 +54,15 @@ pub fn find(
     let defects = defects::read(&workspace.root)?;
     for path in controls {
         let scenarios = report::read(path).context("--control")?.scenarios;
-        found.controls.extend(scenarios.into_iter().filter(|record| record.verdict == Verdict::Pass));
+        found.controls.extend(scenarios.into_iter().filter(is_control));
     }
     found.steps = defects.into_iter().filter_map(|defect| Some((defect.name, defect.step?))).collect();
     Ok(Some(found))
+}
+
+/// True for what passed well within a quick trial's longest wait, which its control is held to as well.
+fn is_control(record: &Record) -> bool {
+    record.verdict == Verdict::Pass && record.seconds < TRIAL.as_secs_f64() / 2.0
 }
 
 fn sort_out(name: &str, planted: &Places, named: &BTreeSet<String>, selected: &BTreeSet<String>) -> Mutants {

@@ -77,7 +77,7 @@ pub struct Mutants {
     pub unnamed: Vec<String>,
     /// Step that must catch a defect, where the catalogue names one.
     pub steps: BTreeMap<String, String>,
-    /// What passed without a defect in an earlier run.
+    /// Scenarios that passed without a defect in an earlier run.
     pub controls: Vec<Record>,
 }
 

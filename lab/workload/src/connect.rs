@@ -11,7 +11,7 @@ use tokio::time::{Instant, interval};
 
 use crate::{client, line};
 
-/// How long such a program tries, and how often: a sidecar that starts before it may listen a moment later.
+/// Deadline and interval of its attempts: a sidecar that starts before it may listen a moment later.
 const TRIES: Duration = Duration::from_secs(2);
 const INTERVAL: Duration = Duration::from_millis(200);
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::io::Errno;
+use serde::de::IgnoredAny;
 
 use crate::conflist::entry;
 use crate::conflist::plan::{FileMode, Step};
@@ -98,7 +99,8 @@ fn lost(target: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, why)
 }
 
-/// Text of a regular file; `None` for anything else.
+/// Text of a regular file; `None` for anything else. Bytes that are no UTF-8 are an error in JSON, where runtimes replace them and we would write
+/// back what they made of it; anything else that has them is no network to anybody.
 fn content(path: &Path) -> io::Result<Option<String>> {
     let found = fs::metadata(path)?;
     if !found.is_file() {
@@ -107,7 +109,16 @@ fn content(path: &Path) -> io::Result<Option<String>> {
     if found.len() > LARGEST {
         return Err(io::Error::other(format!("{} bytes are too many", found.len())));
     }
-    fs::read_to_string(path).map(Some)
+    match String::from_utf8(fs::read(path)?) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) => {
+            let replaced = String::from_utf8_lossy(error.as_bytes());
+            match serde_json::from_str::<IgnoredAny>(&replaced) {
+                Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+                Err(_) => Ok(Some(replaced.into_owned())),
+            }
+        }
+    }
 }
 
 /// Takes one step that was decided on a snapshot. `ours` is the mode of files that are ours.

@@ -47,7 +47,7 @@ pub fn install(settings: &Settings) -> Result<bool, KubeconfigError> {
     // What else is in it is for its readers to judge.
     if authority.as_deref().is_some_and(|pem| pem.trim_ascii().is_empty()) {
         let path = given.ca_file.clone();
-        return Err(KubeconfigError::Unusable { path, lack: "no certificate is in it" });
+        return Err(KubeconfigError::Unusable { path, lack: "it is empty" });
     }
     let content = render(&server, authority.as_deref(), &token);
     let path = path(settings);

@@ -27,7 +27,7 @@ pub struct PurgeDirectories {
 pub struct Sites {
     net_dirs: Vec<PathBuf>,
     bin_dirs: Vec<PathBuf>,
-    /// Everything else.
+    /// Run directory, the runtime's cache, processes and namespaces.
     places: Places,
 }
 

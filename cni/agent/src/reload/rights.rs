@@ -27,15 +27,15 @@ struct Status {
     allowed: bool,
 }
 
-/// Answer of the API server, asked twice before it counts as a denial; `None` if it is no matter of RBAC.
-pub(super) async fn ask(client: &Client, need: Need) -> Option<Able> {
+/// Answer of the API server, asked twice before it becomes a denial; `None` if it is no matter of RBAC.
+pub(super) async fn ask(client: &Client, need: Need, known: Able) -> Option<Able> {
     let attributes = match need {
         Need::DeletePods => json!({"verb": "delete", "resource": "pods"}),
         Need::LabelPods => json!({"verb": "patch", "resource": "pods", "subresource": "status"}),
         Need::EnterPods | Need::HostNetwork => return None,
     };
     let first = review(client, need, &attributes).await?;
-    if first != Able::No {
+    if first != Able::No || known == Able::No {
         return Some(first);
     }
     elapsed(ROLES_FOLLOW).await;

@@ -178,7 +178,7 @@ async fn a_role_that_follows_the_config_map_counts_and_nothing_is_told_meanwhile
 #[tokio::test(start_paused = true)]
 async fn a_right_that_is_granted_later_counts_and_its_lack_is_told_once() {
     let mut agent = agent(&[], &json!({}));
-    [false, false, false, false, true].into_iter().for_each(|allowed| agent.script.push(review(allowed)));
+    [false, false, false, true].into_iter().for_each(|allowed| agent.script.push(review(allowed)));
     agent.say(&json!({"REPAIR_DELETE_PODS": "true"}));
     agent.refused(&["repair-delete-pods"]).await;
     agent.deletes_within(Duration::from_secs(11 * 60)).await;

@@ -17,7 +17,8 @@ pub async fn delete(client: &Client, pod: &NodePod) -> ActionResult {
     send(client, Request::delete(path(pod)).header("content-type", "application/json"), &options).await
 }
 
-/// Labels a pod, in the version that was seen: another pod may have its name by now. The API server takes metadata with a change of the status, so that no right to change pods is needed.
+/// Labels a pod, in the version that was seen: another pod may have its name by now. The API server takes metadata with a change of the status, so
+/// that no right to change pods is needed.
 pub async fn label(client: &Client, pod: &NodePod, (key, value): &(String, String)) -> ActionResult {
     let version = &pod.metadata.resource_version;
     let patch = json!({"metadata": {"resourceVersion": version, "labels": {key.as_str(): value}}});

@@ -59,7 +59,7 @@ pub enum Unproven {
 /// One of them is not redirected.
 pub fn prove(config: &Config, addresses: &[Address]) -> Result<Vec<Proven>, Unproven> {
     let form = forms(&look()?).first().copied().unwrap_or(Form::Iptables);
-    let wanted = ruleset(&Config { dialect: form.dialect(), ..config.clone() })?;
+    let wanted = ruleset(&config.clone().in_dialect(form.dialect()))?;
     let mut proven = Vec::new();
     for (family, name) in [(Family::V4, "IPv4"), (Family::V6, "IPv6")] {
         let is_of = |address: &&Address| address.ip.is_ipv4() == (family == Family::V4);

@@ -45,7 +45,9 @@ pub enum Need {
 }
 
 impl Need {
-    fn met(self, abilities: Abilities) -> Able {
+    /// What is known of it.
+    #[must_use]
+    pub fn met(self, abilities: Abilities) -> Able {
         match self {
             Self::DeletePods => abilities.delete_pods,
             Self::LabelPods => abilities.label_pods,

@@ -10,7 +10,7 @@ use redirect::host::{Environment, Host, decide_addresses};
 use redirect::list;
 use redirect::ruleset::Dialect;
 use redirect::skip::{Exclusions, NamedPod, precheck};
-use redirect::{Config, Enrolment, enrol};
+use redirect::{Enrolment, enrol};
 
 use super::captured::Captured;
 use super::pod::{self, PodFile};
@@ -116,7 +116,7 @@ fn of_pod(
         addresses: decide_addresses(network.0.iter().copied(), redirect.stack.value)?,
         environment: Environment::read(world.env)?,
     };
-    let config = Config { dialect: dialect(settings), ..redirect.config(&host) };
+    let config = redirect.config(&host).in_dialect(dialect(settings));
     let listed = setting::of_pod(&redirect, &config, world.env);
     let mut plan = Plan::new(config, listed, network)?;
     plan.notes.extend(redirect.warnings.iter().map(ToString::to_string));

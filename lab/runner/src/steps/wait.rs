@@ -9,13 +9,13 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
-/// News that belong together: one change is told by each object that it touches, and by each request on the way.
+/// Length of a burst of news: one change touches several objects, and takes several requests.
 const BURST: Duration = Duration::from_millis(8);
 /// Longest pause between looks at what nobody tells of.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Longest wait with a defect that is played quickly: mostly what it breaks never comes.
-const TRIAL: Duration = Duration::from_secs(12);
+/// Longest wait where defects are played quickly: mostly what they break never comes.
+pub const TRIAL: Duration = Duration::from_secs(12);
 
 /// Looks until `found` finds something, or the deadline has passed, which the tier's patience stretches: then what it saw last is the reason.
 /// It looks again as soon as the cluster tells that something has happened, and now and then for what nobody tells of.
@@ -25,7 +25,7 @@ pub async fn eventually<T>(
     mut found: impl AsyncFnMut(&mut LabWorld) -> Result<T, Stop>,
 ) -> Result<T, Stop> {
     let tier = world.cluster().await?;
-    let deadline = if world.is_quick_trial() { deadline.min(TRIAL) } else { deadline };
+    let deadline = if world.is_quick() { deadline.min(TRIAL) } else { deadline };
     until(&**tier, deadline, async || found(world).await).await
 }
 
@@ -75,12 +75,12 @@ async fn until<T>(
         let poll = tier.poll_interval();
         // What has not come for long is not looked for as often.
         let pause = (since.elapsed() / 8).clamp(poll, PAUSE.max(poll));
-        told(&mut *news, pause).await;
+        burst_over(&mut *news, pause).await;
     }
 }
 
 /// Returns once a burst of news is over, or after the pause.
-async fn told(news: &mut dyn News, pause: Duration) {
+async fn burst_over(news: &mut dyn News, pause: Duration) {
     if timeout(pause, news.next()).await.is_ok() {
         let over = Instant::now() + BURST;
         while timeout_at(over, news.next()).await.is_ok() {}

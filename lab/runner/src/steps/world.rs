@@ -172,9 +172,9 @@ impl LabWorld {
         self.lab.clone().ok_or_else(|| Stop::harness("a step ran before its scenario began"))
     }
 
-    /// True if a defect is played against one of the scenarios that name it.
-    pub fn is_quick_trial(&self) -> bool {
-        self.node.mutant.is_some() && self.lab.as_ref().is_some_and(|lab| lab.plan.args.quick)
+    /// True if each defect is played against one of the scenarios that name it.
+    pub fn is_quick(&self) -> bool {
+        self.lab.as_ref().is_some_and(|lab| lab.plan.args.quick)
     }
 
     /// Cluster, started on first use.
