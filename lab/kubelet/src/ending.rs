@@ -33,7 +33,11 @@ impl NetnsNode {
         }
         let mut tries = 0;
         while let Some(failure) = self.try_stop(slot, ending).await {
-            self.tell(&slot.plan, "FailedKillPod", &failure).await;
+            let uid = &slot.plan.uid;
+            let message = format!(
+                "error killing pod: failed to \"KillPodSandbox\" for {uid:?} with KillPodSandboxError: {failure:?}"
+            );
+            self.tell(&slot.plan, "FailedKillPod", &message).await;
             tries += 1;
             life::backed_off(life::nth(self.options.back_off.unwrap_or_default(), tries)).await;
         }
@@ -56,7 +60,8 @@ impl NetnsNode {
             None => Ok(()),
         };
         if let Err(error) = removed {
-            let failure = format!("failed to remove the sandbox of pod {}: {error}", slot.plan.pod.name);
+            let failure =
+                format!("failed to destroy network for sandbox of pod {}: {error}", slot.plan.pod.name);
             if ending != Ending::Kill && self.options.back_off.is_some() {
                 return Some(failure);
             }

@@ -9,6 +9,8 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::SignedDuration;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
@@ -16,6 +18,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::start::NOT_ASKED;
 use crate::watch::until_gone;
 
 /// An object of a type of the API.
@@ -23,8 +26,11 @@ pub(crate) fn from<T: serde::de::DeserializeOwned>(object: Value) -> Result<T, E
     Ok(serde_json::from_value(object)?)
 }
 
-/// Reason of the event of a pod that could not be taken down (kubelet, `FailedToKillPod`).
+/// Reason of the event of a pod that could not be taken down (kubelet, `FailedToKillPod`), whatever failed: the runtime may be away, or a container stay.
 const NOT_TAKEN_DOWN: &str = "FailedKillPod";
+
+/// Words of its message if the sandbox's network failed: the kubelet's for the action, and one that containerd and CRI-O have in theirs.
+const OF_NETWORK: [&str; 2] = ["KillPodSandbox", "network"];
 
 /// Field manager.
 const MANAGER: &str = "cnilab";
@@ -153,7 +159,7 @@ pub(crate) async fn remove_pods(
     judged(client, namespace, gone).await
 }
 
-/// Leftovers of an end in a namespace. One that is late is no fault of the lab if a kubelet tells of pods that it cannot take down.
+/// Leftovers of an end in a namespace. One that is late is no fault of the lab if a kubelet tells of networks that it cannot take down.
 async fn judged(client: &Client, namespace: &str, ended: Result<(), Error>) -> Leftovers {
     let mut left = Leftovers::default();
     if let Err(Error::Deadline { .. }) = &ended {
@@ -170,18 +176,31 @@ async fn judged(client: &Client, namespace: &str, ended: Result<(), Error>) -> L
     left
 }
 
-/// Pods that are to go and cannot be taken down, with the last reason that their kubelet gave.
+/// Pods that are to go and whose network cannot be taken down, with the last reason that their kubelet gave.
 fn not_taken_down(pods: &[Pod], events: &[Event]) -> Vec<String> {
     let reason = |pod: &Pod| {
+        let begun = begin_of_deletion(pod)?;
         let its = events.iter().filter(|event| {
-            event.reason.as_deref() == Some(NOT_TAKEN_DOWN) && event.involved_object.uid == pod.metadata.uid
+            event.reason.as_deref() == Some(NOT_TAKEN_DOWN)
+                && event.involved_object.uid == pod.metadata.uid
+                && event.last_timestamp.as_ref() >= Some(&begun)
+                && event.message.as_deref().is_some_and(is_about_network)
         });
         its.max_by_key(|event| event.last_timestamp.clone())?.message.clone()
     };
-    let ending = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_some());
-    ending
+    pods.iter()
         .filter_map(|pod| Some(format!("pod {} cannot be taken down: {}", pod.name_any(), reason(pod)?)))
         .collect()
+}
+
+fn is_about_network(message: &str) -> bool {
+    OF_NETWORK.iter().all(|word| message.contains(word)) && !message.contains(NOT_ASKED)
+}
+
+/// Its timestamp is the end of its grace.
+fn begin_of_deletion(pod: &Pod) -> Option<Time> {
+    let grace = SignedDuration::from_secs(pod.metadata.deletion_grace_period_seconds.unwrap_or_default());
+    pod.metadata.deletion_timestamp.as_ref()?.0.checked_sub(grace).ok().map(Time)
 }
 
 /// Asks a port of a pod for something through the API server, which stands between: the code, if the pod gave one, and the body. `client` asks once:
@@ -244,9 +263,11 @@ mod tests {
     use super::*;
 
     fn pod(uid: &str, deleted: bool) -> Pod {
-        let at = deleted.then_some("2026-01-01T00:00:00Z");
-        from(json!({ "metadata": { "name": format!("pod-{uid}"), "uid": uid, "deletionTimestamp": at } }))
-            .unwrap()
+        let at = deleted.then_some("2026-01-01T00:00:31Z");
+        from(json!({ "metadata": {
+            "name": format!("pod-{uid}"), "uid": uid, "deletionTimestamp": at, "deletionGracePeriodSeconds": 30,
+        } }))
+        .unwrap()
     }
 
     fn event(uid: &str, reason: &str, message: &str, second: u8) -> Event {
@@ -258,20 +279,47 @@ mod tests {
         .unwrap()
     }
 
+    /// A kubelet's message of a sandbox that its runtime could not stop.
+    fn of_sandbox(why: &str) -> String {
+        format!("error killing pod: failed to \"KillPodSandbox\" for \"1\" with KillPodSandboxError: {why:?}")
+    }
+
+    /// containerd's words.
+    fn of_network(why: &str) -> String {
+        of_sandbox(&format!(
+            "rpc error: code = Unknown desc = failed to destroy network for sandbox \"1\": {why}"
+        ))
+    }
+
     #[test]
-    fn a_pod_that_stays_is_the_products_if_its_kubelet_could_not_take_it_down() {
+    fn a_pod_that_stays_is_the_products_if_its_network_could_not_be_taken_down() {
         let events = [
-            event("1", NOT_TAKEN_DOWN, "DEL failed", 9),
-            event("1", NOT_TAKEN_DOWN, "context deadline exceeded", 1),
+            event("1", NOT_TAKEN_DOWN, &of_network("DEL failed"), 9),
+            event("1", NOT_TAKEN_DOWN, &of_network("DEL is late"), 1),
             event("1", "Killing", "Stopping container app", 10),
-            event("3", NOT_TAKEN_DOWN, "of a former pod", 2),
+            event("3", NOT_TAKEN_DOWN, &of_network("it is not deleted"), 2),
         ];
         let pods = [pod("1", true), pod("2", true), pod("3", false)];
-        assert_eq!(not_taken_down(&pods, &events), ["pod pod-1 cannot be taken down: DEL failed"]);
-        assert!(
-            not_taken_down(&pods[1..], &events).is_empty(),
-            "who stays for another reason is a fault of the lab"
-        );
+        let wanted = format!("pod pod-1 cannot be taken down: {}", of_network("DEL failed"));
+        assert_eq!(not_taken_down(&pods, &events), [wanted]);
+        let cri_o = of_sandbox("network teardown failed for pod sandbox app(1): DEL failed");
+        assert_eq!(not_taken_down(&pods, &[event("1", NOT_TAKEN_DOWN, &cri_o, 9)]).len(), 1);
+    }
+
+    #[test]
+    fn a_pod_that_stays_for_another_reason_is_a_fault_of_the_lab() {
+        let away = "rpc error: code = Unavailable desc = connection error: dial unix /run/containerd/containerd.sock";
+        let container = "failed to \"KillContainer\" for \"app\" with KillContainerError: \"of a network\"";
+        let multus = of_network("Multus: [a/b]: error waiting for pod: context deadline exceeded");
+        for (message, second) in [
+            (of_sandbox(away), 9),
+            (container.to_owned(), 9),
+            (multus, 9),
+            (of_network("before it was deleted"), 0),
+        ] {
+            let found = not_taken_down(&[pod("1", true)], &[event("1", NOT_TAKEN_DOWN, &message, second)]);
+            assert!(found.is_empty(), "{found:?}");
+        }
     }
 
     #[tokio::test]
@@ -306,10 +354,12 @@ mod tests {
         let its = pods.get("held").await.unwrap().metadata.uid;
         let mut failed = of("v1", "Event", json!({ "name": "failed", "namespace": "shop" }));
         failed["involvedObject"] = json!({ "namespace": "shop", "uid": its });
-        (failed["reason"], failed["message"]) = (NOT_TAKEN_DOWN.into(), "DEL failed".into());
+        let why = of_network("DEL failed");
+        (failed["reason"], failed["message"]) = (NOT_TAKEN_DOWN.into(), why.clone().into());
+        failed["lastTimestamp"] = "2999-01-01T00:00:00Z".into();
         server.upsert(failed).unwrap();
         let left = remove_pods(&server.client(), "shop", "", soon).await;
-        let networks = vec!["pod held cannot be taken down: DEL failed".to_owned()];
+        let networks = vec![format!("pod held cannot be taken down: {why}")];
         assert_eq!(left, Leftovers { networks, faults: Vec::new() });
     }
 }

@@ -13,7 +13,7 @@ const NO_SANDBOX: &str = "FailedCreatePodSandBox";
 const NO_NETWORK: &str = "NetworkNotReady";
 
 /// In the message of a Multus that could not ask for the pod within its own deadline: no plugin was called, and the kubelet tries again.
-const NOT_ASKED: &str = "error waiting for pod";
+pub(crate) const NOT_ASKED: &str = "error waiting for pod";
 
 /// Reasons of a container that waits because its image is not there.
 const NO_IMAGE: [&str; 4] = ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"];
