@@ -107,13 +107,13 @@ impl RemoteCluster {
 
     /// Sees to it that the cluster is what it was before the first scenario, but for cordons of the nodes that this one is not about.
     async fn take(&mut self, session: &Session) -> Result<(), LabError> {
+        if let Some(deadline) = session.baseline.condition().deadline(session.options.deadline) {
+            self.tidy(deadline).await?;
+        }
         let now = try_join_all(self.nodes.iter().map(seen)).await?;
         let first = session.baseline.nodes.get_or_init(|| now);
         for (node, before) in self.nodes.iter_mut().zip(first) {
             node.network = before.network();
-        }
-        if let Some(deadline) = session.baseline.condition().deadline(session.options.deadline) {
-            self.tidy(deadline).await?;
         }
         session.baseline.becomes(Condition::Dirty);
         let (others, run) = (self.nodes.iter().skip(self.playing), (LABEL, session.options.run.as_str()));
