@@ -54,8 +54,7 @@ impl Before {
     /// Configurations that are no longer there.
     pub(crate) fn gone<'a>(&'a self, now: &Entries) -> Vec<Change<'a>> {
         let gone = self.configurations.iter().filter(|(name, _)| !now.contains_key(*name));
-        let known = gone.filter(|(_, content)| **content != Content::Unknown);
-        known.map(|(name, content)| Change::Put(name, content)).collect()
+        gone.map(|(name, content)| Change::Put(name, content)).collect()
     }
 }
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use cluster::LabError;
 use cluster::hand::{Entry, Hand, Handed, Kind, Writing};
+use cluster::{LabError, Leftovers, NodePaths};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 
@@ -23,42 +23,76 @@ pub(crate) async fn look(node: &RemoteNode) -> Result<Before, LabError> {
 }
 
 /// Writes configurations that the node has no longer: without a network, runtimes take no pod down.
-pub(crate) async fn give_back(node: &RemoteNode, before: &Before) -> Result<(), LabError> {
-    let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).conf_dir);
-    carry_out(node, before.gone(&configurations(&hand, &directory).await?)).await
+pub(crate) async fn give_back(node: &RemoteNode, before: &Before) -> Leftovers {
+    let mut left = Leftovers::default();
+    let given = async {
+        let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).conf_dir);
+        let now = configurations(&hand, &directory).await?;
+        carry_out(&hand, &directory, before.gone(&now), &mut left).await;
+        Ok::<_, LabError>(())
+    };
+    let given = given.await;
+    left.note(given);
+    left
 }
 
-/// Makes the node what it was.
-pub(crate) async fn restore(node: &RemoteNode, before: &Before) -> Result<(), LabError> {
-    let (hand, paths) = (node.its_hand()?, cluster::Node::directories(node));
-    let now = configurations(&hand, &paths.conf_dir).await?;
-    carry_out(node, changes(&now, &before.configurations)).await?;
-    for name in plugins(&hand, &paths.bin_dir).await?.difference(&before.plugins) {
-        hand.remove(&paths.bin_dir.join(name)).await?;
+/// Makes the node what it was. Every step is tried whatever became of the others.
+pub(crate) async fn restore(node: &RemoteNode, before: &Before) -> Leftovers {
+    let mut left = Leftovers::default();
+    match node.its_hand() {
+        Ok(hand) => restore_files(&hand, &cluster::Node::directories(node), before, &mut left).await,
+        Err(error) => {
+            left.note(Err(error));
+        }
     }
+    left.note(restore_object(node, before).await);
+    left
+}
+
+async fn restore_files(hand: &dyn Hand, paths: &NodePaths, before: &Before, left: &mut Leftovers) {
+    match configurations(hand, &paths.conf_dir).await {
+        Ok(now) => carry_out(hand, &paths.conf_dir, changes(&now, &before.configurations), left).await,
+        Err(error) => {
+            left.note(Err(error));
+        }
+    }
+    match plugins(hand, &paths.bin_dir).await {
+        Ok(now) => {
+            for name in now.difference(&before.plugins) {
+                left.note(hand.remove(&paths.bin_dir.join(name)).await);
+            }
+        }
+        Err(error) => {
+            left.note(Err(error));
+        }
+    }
+}
+
+async fn restore_object(node: &RemoteNode, before: &Before) -> Result<(), Error> {
     match difference(&object(node).await?, &before.node) {
-        Some(difference) => Ok(cordon::patch(&node.view.session.client, &node.name, difference).await?),
+        Some(difference) => cordon::patch(&node.view.session.client, &node.name, difference).await,
         None => Ok(()),
     }
 }
 
 /// Carries out changes of the configuration directory.
-async fn carry_out(node: &RemoteNode, changes: Vec<Change<'_>>) -> Result<(), LabError> {
-    let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).conf_dir);
+async fn carry_out(hand: &dyn Hand, directory: &Path, changes: Vec<Change<'_>>, left: &mut Leftovers) {
     for change in changes {
-        match change {
-            Change::Remove(name) => hand.remove(&directory.join(name)).await?,
-            Change::Put(name, content) => {
-                hand.make_directory(&directory).await?;
-                match content {
-                    Content::File(text) => hand.write(&directory.join(name), text, Writing::WHOLE).await?,
-                    Content::Link(target) => hand.link(&directory.join(name), target).await?,
-                    Content::Unknown => return Err(Error::Missing(name.to_owned()).into()),
-                }
-            }
-        }
+        left.note(match change {
+            Change::Remove(name) => hand.remove(&directory.join(name)).await,
+            Change::Put(name, content) => put(hand, directory, name, content).await,
+        });
     }
-    Ok(())
+}
+
+async fn put(hand: &dyn Hand, directory: &Path, name: &str, content: &Content) -> Handed<()> {
+    hand.make_directory(directory).await?;
+    match content {
+        Content::File(text) => hand.write(&directory.join(name), text, Writing::WHOLE).await,
+        Content::Link(target) => hand.link(&directory.join(name), target).await,
+        // Nobody could ever put it back, and later scenarios would not begin.
+        Content::Unknown => Ok(()),
+    }
 }
 
 async fn configurations(hand: &dyn Hand, directory: &Path) -> Handed<Entries> {
@@ -93,6 +127,8 @@ async fn object(node: &RemoteNode) -> Result<Node, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+    use std::sync::Mutex;
     use std::time::Duration;
 
     use async_trait::async_trait;
@@ -100,18 +136,38 @@ mod tests {
 
     use super::*;
 
-    /// A node without directories.
+    /// A node whose directories all have one entry, which rejects orders for one path with an error number.
     #[derive(Debug)]
-    struct Empty;
+    struct Stubborn {
+        path: PathBuf,
+        errno: i32,
+        /// Paths that it has written or removed.
+        changed: Mutex<Vec<PathBuf>>,
+    }
+
+    fn stubborn(path: PathBuf, errno: i32) -> Stubborn {
+        Stubborn { path, errno, changed: Mutex::default() }
+    }
 
     #[async_trait]
-    impl Hand for Empty {
-        async fn carry_out(&self, work: Work, _: Duration) -> Handed<Answer> {
-            Err(HandError::Refused {
-                what: work.to_string(),
-                why: "it is not there".to_owned(),
-                errno: Some(2),
-            })
+    impl Hand for Stubborn {
+        async fn carry_out(&self, mut work: Work, _: Duration) -> Handed<Answer> {
+            if work.paths_mut().contains(&&mut self.path.clone()) {
+                let (what, errno) = (work.to_string(), Some(self.errno));
+                return Err(HandError::Refused { what, why: "stubborn".to_owned(), errno });
+            }
+            match work {
+                Work::List { .. } => {
+                    let entry = serde_json::json!({
+                        "name": "made", "kind": "directory", "mode": 0, "owner": [0, 0], "size": 0, "inode": [0, 0],
+                        "modified": [0, 0],
+                    });
+                    return Ok(Answer::Entries(vec![serde_json::from_value(entry).unwrap()]));
+                }
+                Work::Write { path, .. } | Work::Remove { path } => self.changed.lock().unwrap().push(path),
+                _ => {}
+            }
+            Ok(Answer::Done)
         }
 
         async fn follow(&self, work: Work) -> Handed<Box<dyn Follow>> {
@@ -121,7 +177,36 @@ mod tests {
 
     #[tokio::test]
     async fn a_directory_that_is_not_there_has_no_entries() {
-        assert!(plugins(&Empty, Path::new("/opt/cni/bin")).await.unwrap().is_empty());
-        assert!(configurations(&Empty, Path::new("/etc/cni/net.d")).await.unwrap().is_empty());
+        let paths = NodePaths::default();
+        assert!(plugins(&stubborn(paths.bin_dir.clone(), 2), &paths.bin_dir).await.unwrap().is_empty());
+        assert!(
+            configurations(&stubborn(paths.conf_dir.clone(), 2), &paths.conf_dir).await.unwrap().is_empty()
+        );
+        plugins(&stubborn(paths.bin_dir.clone(), 5), &paths.bin_dir).await.unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn plugins_go_whatever_becomes_of_configurations() {
+        let (paths, mut left) = (NodePaths::default(), Leftovers::default());
+        let (configurations, plugins, node) = Default::default();
+        let hand = stubborn(paths.conf_dir.clone(), 5);
+        restore_files(&hand, &paths, &Before { configurations, plugins, node }, &mut left).await;
+        assert_eq!(left.faults.len(), 1, "{left:?}");
+        assert_eq!(*hand.changed.lock().unwrap(), [paths.bin_dir.join("made")]);
+    }
+
+    #[tokio::test]
+    async fn one_configuration_that_stays_keeps_no_other_from_coming_back() {
+        let (directory, mut left) = (NodePaths::default().conf_dir, Leftovers::default());
+        let hand = stubborn(directory.join("stays"), 5);
+        let file = Content::File(Vec::new());
+        let changes = vec![
+            Change::Remove("stays"),
+            Change::Put("directory", &Content::Unknown),
+            Change::Put("list", &file),
+        ];
+        carry_out(&hand, &directory, changes, &mut left).await;
+        assert_eq!(left.faults.len(), 1, "{left:?}");
+        assert_eq!(*hand.changed.lock().unwrap(), [directory.join("list")]);
     }
 }

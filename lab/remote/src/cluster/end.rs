@@ -88,14 +88,17 @@ impl RemoteCluster {
             left.note(self.set_memory(&node, Memory::Enough).await);
         }
         let given_back = self.before().map(async |(node, before)| {
-            if give_back(node, before).await.is_err() {
-                self.session().lay_hand_again(&node.name).await?;
-                give_back(node, before).await?;
+            let mut left = give_back(node, before).await;
+            if !left.is_empty() {
+                left = Leftovers::default();
+                if left.note(self.session().lay_hand_again(&node.name).await) {
+                    left = give_back(node, before).await;
+                }
             }
-            Ok::<_, LabError>(())
+            left
         });
-        for given in join_all(given_back).await {
-            left.note(given);
+        for its in join_all(given_back).await {
+            left.extend(its);
         }
     }
 
@@ -105,8 +108,8 @@ impl RemoteCluster {
         if let Some((node, directory)) = changes.disk {
             left.note(self.lift_disk(&node, &directory).await);
         }
-        for restored in join_all(self.before().map(|(node, before)| restore(node, before))).await {
-            left.note(restored);
+        for its in join_all(self.before().map(|(node, before)| restore(node, before))).await {
+            left.extend(its);
         }
         if changes.trusts_others && left.note(self.trust_its_own().await) {
             self.session().baseline.changes().trusts_others = false;
