@@ -9,6 +9,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::objects::has_kubelet;
 
 /// Keeps new pods from a node, in the name of a run.
 pub(crate) async fn lay(client: &Client, node: &str, (label, run): (&str, &str)) -> Result<(), Error> {
@@ -20,7 +21,7 @@ pub(crate) async fn lay(client: &Client, node: &str, (label, run): (&str, &str))
     .await
 }
 
-/// Lifts the cordon of every node with the label, and returns the nodes' names.
+/// Lifts the cordon of every node with the label and a kubelet, and returns the nodes' names. A node that a scenario made has the label, too.
 pub(crate) async fn lift(client: &Client, label: &str, left: &mut Leftovers) -> Vec<String> {
     let found = Api::<Node>::all(client.clone()).list(&ListParams::default().labels(label)).await;
     let key = label.split('=').next().unwrap_or_default();
@@ -31,7 +32,7 @@ pub(crate) async fn lift(client: &Client, label: &str, left: &mut Leftovers) -> 
             left.note(Err(Error::api("list nodes")(error)));
         }
         Ok(nodes) => {
-            for name in nodes.iter().map(kube::ResourceExt::name_any) {
+            for name in nodes.iter().filter(|node| has_kubelet(node)).map(kube::ResourceExt::name_any) {
                 if left.note(patch(client, &name, free.clone()).await) {
                     lifted.push(name);
                 }
@@ -59,7 +60,7 @@ mod tests {
     #[tokio::test]
     async fn a_killed_runs_cordon_is_lifted_and_no_other() {
         let server = ApiServer::new(ServerOptions::default()).unwrap();
-        let node = |name: &str, spec: Value| json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name }, "spec": spec });
+        let node = |name: &str, spec: Value| json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name }, "spec": spec, "status": { "nodeInfo": { "kubeletVersion": "v1" } } });
         server.upsert(node("ours", json!({}))).unwrap();
         server.upsert(node("theirs", json!({ "unschedulable": true }))).unwrap();
         let client = server.client();

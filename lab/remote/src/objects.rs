@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Objects of any kind: applied, and removed in an order that leaves nothing behind.
 
+use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::time::Duration;
 
 use cluster::Leftovers;
+use futures::future::join_all;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
@@ -15,6 +18,7 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, Pat
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
 use kube::{Api, Client, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::Error;
@@ -22,7 +26,7 @@ use crate::start::NOT_ASKED;
 use crate::watch::until_gone;
 
 /// An object of a type of the API.
-pub(crate) fn from<T: serde::de::DeserializeOwned>(object: Value) -> Result<T, Error> {
+pub(crate) fn from<T: DeserializeOwned>(object: Value) -> Result<T, Error> {
     Ok(serde_json::from_value(object)?)
 }
 
@@ -49,6 +53,25 @@ pub(crate) async fn remove_nodes(client: &Client, objects: &[Value]) -> Leftover
         left.note(remove_node(client, object["metadata"]["name"].as_str().unwrap_or_default()).await);
     }
     left
+}
+
+/// True if a kubelet has told of its node. A scenario's `Node` object has none.
+pub(crate) fn has_kubelet(node: &Node) -> bool {
+    let info = node.status.as_ref().and_then(|status| status.node_info.as_ref());
+    info.is_some_and(|info| !info.kubelet_version.is_empty())
+}
+
+/// Removes the nodes with this label that scenarios made, with their pods, and returns their kinds and names. One with a kubelet has the label of a cordon.
+pub(crate) async fn remove_made_nodes(client: &Client, label: &str, left: &mut Leftovers) -> Vec<String> {
+    let mut nodes = labelled(&Api::<Node>::all(client.clone()), label, "Node", left).await;
+    nodes.retain(|node| !has_kubelet(node));
+    let mut gone = Vec::new();
+    for name in nodes.iter().map(ResourceExt::name_any) {
+        if left.note(remove_node(client, &name).await) {
+            gone.push(format!("Node {name}"));
+        }
+    }
+    gone
 }
 
 async fn remove_node(client: &Client, name: &str) -> Result<(), Error> {
@@ -115,22 +138,57 @@ pub(crate) async fn remove_cluster_wide(client: &Client, label: &str, left: &mut
     let mut gone = Vec::new();
     for of in kinds {
         let (all, kind) = (Api::<DynamicObject>::all_with(client.clone(), &of), &of.kind);
-        let found = match all.list(&ListParams::default().labels(label)).await {
-            Ok(found) => found,
-            // Whoever may not list them has made none, nor anybody where there is no such kind.
-            Err(kube::Error::Api(status)) if status.code == 403 || status.code == 404 => continue,
-            Err(error) => {
-                left.note(Err(Error::api(format!("list objects of kind {kind}"))(error)));
-                continue;
-            }
-        };
-        for name in found.iter().map(ResourceExt::name_any) {
+        for name in labelled(&all, label, kind, left).await.iter().map(ResourceExt::name_any) {
             let what = format!("{kind} {name}");
             let deleted = unless_gone(all.delete(&name, &DeleteParams::default()).await);
             if left.note(deleted.map_err(Error::api(format!("delete {what}")))) {
                 gone.push(what);
             }
         }
+    }
+    gone
+}
+
+/// Objects with this label. Whoever may not list them has made none, nor anybody where there is no such kind.
+async fn labelled<K: Clone + DeserializeOwned + Debug>(
+    all: &Api<K>,
+    label: &str,
+    kind: &str,
+    left: &mut Leftovers,
+) -> Vec<K> {
+    match all.list(&ListParams::default().labels(label)).await {
+        Ok(found) => found.items,
+        Err(kube::Error::Api(status)) if status.code == 403 || status.code == 404 => Vec::new(),
+        Err(error) => {
+            left.note(Err(Error::api(format!("list objects of kind {kind}"))(error)));
+            Vec::new()
+        }
+    }
+}
+
+/// As [`remove_pods`], in all namespaces but these, with which their pods go. Returns the pods' kinds and names.
+pub(crate) async fn remove_pods_elsewhere(
+    client: &Client,
+    label: &str,
+    namespaces: &[String],
+    deadline: Duration,
+    left: &mut Leftovers,
+) -> Vec<String> {
+    let mut elsewhere = BTreeMap::<_, Vec<_>>::new();
+    for pod in labelled(&Api::<Pod>::all(client.clone()), label, "Pod", left).await {
+        let namespace = pod.namespace().unwrap_or_default();
+        if !namespaces.contains(&namespace) {
+            let name = format!("Pod {namespace}/{}", pod.name_any());
+            elsewhere.entry(namespace).or_default().push(name);
+        }
+    }
+    let ended = elsewhere.keys().map(|namespace| remove_pods(client, namespace, label, deadline));
+    let mut gone = Vec::new();
+    for (its, pods) in join_all(ended).await.into_iter().zip(elsewhere.values().cloned()) {
+        if its.is_empty() {
+            gone.extend(pods);
+        }
+        left.extend(its);
     }
     gone
 }

@@ -194,7 +194,7 @@ impl Session {
         self.scenarios.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Removes every namespace of the run, what it made beside them, and its cordons: an interrupted scenario has no end of its own. Waits until the
+    /// Removes every namespace of the run, its pods in others, what it made beside namespaces, and its cordons: an interrupted scenario has no end of its own. Waits until the
     /// namespaces are gone.
     ///
     /// # Errors
@@ -222,7 +222,8 @@ fn of_run(options: &SessionOptions) -> String {
     format!("{LABEL}={}", options.run)
 }
 
-/// Removes what runs left that were killed: every namespace with [`LABEL`], those of runs that go on as well, what belongs to no namespace, and cordons.
+/// Removes what runs left that were killed: every namespace with [`LABEL`], those of runs that go on as well, pods in namespaces of others, what belongs to no
+/// namespace, and cordons.
 /// Waits until the namespaces are gone, and returns what is gone, by kind and name.
 ///
 /// # Errors
@@ -314,8 +315,9 @@ async fn remove(client: &Client, label: &str, deadline: Duration) -> Result<Vec<
     if left.is_empty() { Ok(gone) } else { Err(Error::Left([left.networks, left.faults].concat())) }
 }
 
-/// Removes everything with this label, but for a namespace that stays: cordons first, which keep pods from their nodes; namespaces, all of which begin to go
-/// before one is waited for; and then what belongs to none, as pods need it to end. Each is tried whatever became of the others. Returns what is gone.
+/// Removes everything with this label, but for a namespace that stays: cordons first, which keep pods from their nodes; nodes that nobody runs; pods in
+/// namespaces of others; namespaces, all of which begin to go before one is waited for; and then what belongs to none, as pods need it to end. Each is
+/// tried whatever became of the others. Returns what is gone.
 pub(crate) async fn remove_labelled(
     client: &Client,
     label: &str,
@@ -325,14 +327,16 @@ pub(crate) async fn remove_labelled(
 ) -> Vec<String> {
     let cordons = cordon::lift(client, label, left).await.into_iter();
     let mut removed: Vec<_> = cordons.map(|node| format!("cordon of node {node}")).collect();
+    removed.extend(objects::remove_made_nodes(client, label, left).await);
     let namespaces: Api<Namespace> = Api::all(client.clone());
     match namespaces.list(&ListParams::default().labels(label)).await {
         Err(error) => {
             left.note(Err(Error::api("list namespaces")(error)));
         }
         Ok(found) => {
-            let names = found.iter().map(Namespace::name_any);
-            let names: Vec<_> = names.filter(|name| Some(name.as_str()) != stays).collect();
+            let mut names: Vec<_> = found.iter().map(Namespace::name_any).collect();
+            removed.extend(objects::remove_pods_elsewhere(client, label, &names, deadline, left).await);
+            names.retain(|name| Some(name.as_str()) != stays);
             let ended = join_all(names.iter().map(|name| gone(client, name, deadline))).await;
             for (name, ended) in names.into_iter().zip(ended) {
                 if left.note(ended) {
@@ -357,6 +361,7 @@ pub(crate) async fn gone(client: &Client, name: &str, deadline: Duration) -> Res
 #[cfg(test)]
 mod tests {
     use apiserver::{ApiServer, ServerOptions};
+    use k8s_openapi::api::core::v1::Pod;
     use serde_json::Value;
 
     use super::*;
@@ -420,14 +425,32 @@ mod tests {
         server.upsert(role).unwrap();
         let node = json!({
             "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n", "labels": labels },
-            "spec": { "unschedulable": true },
+            "spec": { "unschedulable": true }, "status": { "nodeInfo": { "kubeletVersion": "v1" } },
         });
         server.upsert(node).unwrap();
+        let made = json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": { "name": "made", "labels": labels },
+            "spec": { "unschedulable": true }, "status": { "nodeInfo": { "bootID": "b" } },
+        });
+        server.upsert(made).unwrap();
+        let pod = |name: &str, namespace: &str, labels: &Value, spec: Value| {
+            let metadata = json!({ "name": name, "namespace": namespace, "labels": labels });
+            server
+                .upsert(json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec }))
+                .unwrap();
+        };
+        let containers = json!([{ "name": "app", "image": "app" }]);
+        pod("unscheduled", "theirs", &labels, json!({ "containers": containers }));
+        pod("on-made", "theirs", &json!({}), json!({ "containers": containers, "nodeName": "made" }));
+        pod("theirs", "theirs", &json!({ LABEL: "two" }), json!({ "containers": containers }));
+        pod("hand", "cnilab-one", &json!({}), json!({ "containers": containers }));
         let (mut left, label) = (Leftovers::default(), format!("{LABEL}=one"));
         // Nobody ends namespaces here.
         let soon = Duration::from_millis(200);
         let removed = remove_labelled(&server.client(), &label, Some("cnilab-one"), soon, &mut left).await;
-        assert_eq!(removed, ["cordon of node n", "ClusterRole agent"]);
+        assert_eq!(removed, ["cordon of node n", "Node made", "Pod theirs/unscheduled", "ClusterRole agent"]);
+        let pods = Api::<Pod>::all(server.client()).list(&ListParams::default()).await.unwrap();
+        assert_eq!(pods.iter().map(Pod::name_any).collect::<Vec<_>>(), ["hand", "theirs"]);
         let [first, second] = left.faults.as_slice() else { panic!("{left:?}") };
         assert!(first.contains("the end of namespace istio-system did not happen"), "{first}");
         assert!(second.contains("the end of namespace shop did not happen"), "{second}");
