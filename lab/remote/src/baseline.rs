@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What outlives a scenario of a run that has the cluster to itself: the nodes as they were before the first, and what is to be undone.
+//! What outlives a scenario of a run that has the cluster to itself: the nodes as it is to leave them, and what is to be undone.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::before::Before;
@@ -13,13 +13,13 @@ const ONCE_MORE: Duration = Duration::from_secs(10);
 /// Baseline of a run's scenarios.
 #[derive(Debug, Default)]
 pub(crate) struct Baseline {
-    /// The nodes before the first scenario.
-    pub(crate) nodes: OnceLock<Vec<Before>>,
+    /// The nodes before the last scenario that began in a cluster without leftovers; none before the first.
+    nodes: Mutex<Arc<Vec<Before>>>,
     condition: Mutex<Condition>,
     changes: Mutex<Changes>,
 }
 
-/// The cluster beside what it was before the first scenario.
+/// The cluster beside its baseline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Condition {
     #[default]
@@ -61,6 +61,21 @@ impl Baseline {
         *self.condition.lock().unwrap_or_else(PoisonError::into_inner) = condition;
     }
 
+    /// The nodes as a scenario is to leave them.
+    pub(crate) fn nodes(&self) -> Arc<Vec<Before>> {
+        Arc::clone(&self.nodes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The same of a scenario that begins: as it finds them, since owner and network change theirs during a run. Leftovers are no one's wish, so after
+    /// a scenario that had any the former baseline stays.
+    pub(crate) fn begin(&self, found: Vec<Before>) -> Arc<Vec<Before>> {
+        if self.condition() == Condition::Same {
+            *self.nodes.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(found);
+        }
+        self.becomes(Condition::Dirty);
+        self.nodes()
+    }
+
     pub(crate) fn changes(&self) -> MutexGuard<'_, Changes> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,5 +91,21 @@ mod tests {
         assert_eq!(Baseline::default().condition().deadline(usual), None);
         assert_eq!(Condition::Dirty.deadline(usual), Some(usual));
         assert_eq!(Condition::Wrecked.deadline(usual), Some(ONCE_MORE));
+    }
+
+    #[test]
+    fn what_the_owner_changes_between_scenarios_stays_and_leftovers_do_not() {
+        let baseline = Baseline::default();
+        let begin = |plugin: &str| {
+            let (configurations, node) = Default::default();
+            let found = vec![Before { configurations, plugins: [plugin.to_owned()].into(), node }];
+            baseline.begin(found)[0].plugins.iter().next().cloned().unwrap_or_default()
+        };
+        assert_eq!(begin("first"), "first");
+        assert_eq!(begin("dirty"), "first");
+        baseline.becomes(Condition::Wrecked);
+        assert_eq!(begin("wrecked"), "first");
+        baseline.becomes(Condition::Same);
+        assert_eq!(begin("owners"), "owners");
     }
 }

@@ -21,7 +21,6 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::baseline::Condition;
 use crate::before::Before;
 use crate::error::{Error, TIER};
 use crate::node::{RemoteNode, excused};
@@ -105,17 +104,16 @@ impl RemoteCluster {
         Ok(cluster)
     }
 
-    /// Sees to it that the cluster is what it was before the first scenario, but for cordons of the nodes that this one is not about.
+    /// Sees to it that nothing of former scenarios is in the cluster, and cordons the nodes that this one is not about.
     async fn take(&mut self, session: &Session) -> Result<(), LabError> {
         if let Some(deadline) = session.baseline.condition().deadline(session.options.deadline) {
             self.tidy(deadline).await?;
         }
         let now = try_join_all(self.nodes.iter().map(seen)).await?;
-        let first = session.baseline.nodes.get_or_init(|| now);
-        for (node, before) in self.nodes.iter_mut().zip(first) {
+        let baseline = session.baseline.begin(now);
+        for (node, before) in self.nodes.iter_mut().zip(baseline.iter()) {
             node.network = before.network();
         }
-        session.baseline.becomes(Condition::Dirty);
         let (others, run) = (self.nodes.iter().skip(self.playing), (LABEL, session.options.run.as_str()));
         try_join_all(others.map(|node| cordon::lay(&session.client, &node.name, run))).await?;
         Ok(())

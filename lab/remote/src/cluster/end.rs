@@ -12,9 +12,7 @@ use serde_json::Value;
 
 use super::RemoteCluster;
 use crate::baseline::Condition;
-use crate::before::Before;
 use crate::error::Error;
-use crate::node::RemoteNode;
 use crate::objects::{self, unless_gone};
 use crate::restore::{give_back, restore};
 use crate::session::{LABEL, gone, own_namespace, remove_labelled};
@@ -74,7 +72,7 @@ impl RemoteCluster {
         }
         self.session().baseline.becomes(Condition::Wrecked);
         let why = [left.networks, left.faults].concat().join("; ");
-        let why = format!("the cluster is not as it was before the run: {why}");
+        let why = format!("the cluster is not as it was before an earlier scenario: {why}");
         Err(LabError::Harness { what: "begin a scenario".to_owned(), why })
     }
 
@@ -87,7 +85,8 @@ impl RemoteCluster {
         if let Some(node) = changes.short {
             left.note(self.set_memory(&node, Memory::Enough).await);
         }
-        let given_back = self.before().map(async |(node, before)| {
+        let baseline = self.session().baseline.nodes();
+        let given_back = self.nodes.iter().zip(baseline.iter()).map(async |(node, before)| {
             let mut left = give_back(node, before).await;
             if !left.is_empty() {
                 left = Leftovers::default();
@@ -108,17 +107,14 @@ impl RemoteCluster {
         if let Some((node, directory)) = changes.disk {
             left.note(self.lift_disk(&node, &directory).await);
         }
-        for its in join_all(self.before().map(|(node, before)| restore(node, before))).await {
+        let baseline = self.session().baseline.nodes();
+        let restored = self.nodes.iter().zip(baseline.iter()).map(|(node, before)| restore(node, before));
+        for its in join_all(restored).await {
             left.extend(its);
         }
         if changes.trusts_others && left.note(self.trust_its_own().await) {
             self.session().baseline.changes().trusts_others = false;
         }
-    }
-
-    /// Nodes with their state before the first scenario; none if the run is a guest.
-    fn before(&self) -> impl Iterator<Item = (&RemoteNode, &Before)> {
-        self.nodes.iter().zip(self.session().baseline.nodes.get().into_iter().flatten())
     }
 
     async fn trust_its_own(&self) -> Result<(), LabError> {
