@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What outlives a scenario of a run that has the cluster to itself: the nodes as it is to leave them, and what is to be undone.
+//! State that outlives a scenario of a run that has the cluster to itself: the nodes as it is to leave them, and what is to be undone.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

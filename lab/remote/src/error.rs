@@ -36,7 +36,7 @@ pub enum Error {
     /// Deadline exceeded.
     #[error("{what} did not happen within {deadline:?}")]
     Deadline { what: String, deadline: Duration },
-    /// What was to go is left.
+    /// Leftovers of an end, a line each.
     #[error("{}", .0.join("; "))]
     Left(Vec<String>),
     /// Not in this cluster.

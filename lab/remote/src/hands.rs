@@ -192,7 +192,7 @@ fn of_node(path: &Path) -> PathBuf {
     Path::new("/proc/1/root").join(below)
 }
 
-/// What a pod waits for, in the kubelet's words.
+/// Reason why a pod waits, in the kubelet's words.
 fn waits_for(pod: &Pod) -> String {
     let status = pod.status.clone().unwrap_or_default();
     let containers = status.container_statuses.into_iter().flatten();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What containers have printed.
+//! Output of containers.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::{ListParams, LogParams};

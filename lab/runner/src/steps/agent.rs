@@ -233,7 +233,7 @@ struct OverTime<'a> {
     before: &'a BTreeMap<String, Vec<u8>>,
 }
 
-/// What two texts of JSON have in common.
+/// Equality of two texts of JSON.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Likeness {
     Meaning,
