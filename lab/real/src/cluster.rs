@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::cluster::{Disk, Memory};
+use ::cluster::{Configuration, Disk, LabError, Machines, Memory};
 use ::front::{Proxy, Upstream};
 use apiserver::Authority;
+use async_trait::async_trait;
 use futures::TryStreamExt as _;
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -145,85 +146,6 @@ impl Cluster {
         }
     }
 
-    /// Ends everything on a node and starts it again, see [`Node::reboot`].
-    ///
-    /// # Errors
-    /// There is no such node, or it does not start.
-    pub async fn reboot(&self, node: &str, configuration_is_lost: bool) -> Result<(), Error> {
-        self.node(node).await?.reboot(&self.options, configuration_is_lost).await
-    }
-
-    /// Starts the container runtime of a node again.
-    ///
-    /// # Errors
-    /// As above.
-    pub async fn restart_runtime(&self, node: &str) -> Result<(), Error> {
-        self.node(node).await?.restart_runtime(&self.options).await
-    }
-
-    /// Starts the kubelet of a node again.
-    ///
-    /// # Errors
-    /// As above.
-    pub async fn restart_kubelet(&self, node: &str) -> Result<(), Error> {
-        self.node(node).await?.restart_kubelet(&self.options).await
-    }
-
-    /// Changes what a node's kubelet takes its memory to be, and restarts it.
-    ///
-    /// # Errors
-    /// There is no such node, or its kubelet does not start.
-    pub async fn set_memory(&self, node: &str, memory: Memory) -> Result<(), Error> {
-        self.node(node).await?.set_memory(memory, &self.options).await
-    }
-
-    /// Kills the API server, and starts it again after a while.
-    ///
-    /// # Errors
-    /// It is embedded, or does not start.
-    pub async fn restart_api(&self, away: Duration) -> Result<(), Error> {
-        self.control.restart_api(away).await
-    }
-
-    /// Tells pods to trust these authorities (PEM).
-    ///
-    /// # Errors
-    /// The controllers do not start.
-    pub async fn trust(&self, authorities: &str) -> Result<(), Error> {
-        self.control.trust(authorities).await
-    }
-
-    /// Gives a directory of a node, which is made if need be, a disk of its own with what is in it and, as disks have, `lost+found`.
-    ///
-    /// # Errors
-    /// There is no such node, or it is not mounted.
-    pub async fn lay_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), Error> {
-        self.node(node).await?.run("sh", &["-ec", LAY], directory).await?;
-        self.turn_disk(node, directory, disk).await
-    }
-
-    /// Changes what that disk takes: the file system, and with it whoever sees it; not the mount, which others are made of.
-    ///
-    /// # Errors
-    /// As above.
-    pub async fn turn_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), Error> {
-        let how = match disk {
-            Disk::Room(room) => format!("rw,size=$(({USED} + {room}))"),
-            Disk::ReadOnly => "ro".to_owned(),
-        };
-        let turn = format!(r#"mount -o remount,"{how}" "$0"; mount -o remount,bind,rw "$0""#);
-        self.node(node).await?.run("sh", &["-ec", &turn], directory).await
-    }
-
-    /// Takes it away, whoever uses it; what is none is right.
-    ///
-    /// # Errors
-    /// As above.
-    pub async fn lift_disk(&self, node: &str, directory: &Path) -> Result<(), Error> {
-        let lift = r#"! mountpoint -q "$0" || umount --lazy "$0""#;
-        self.node(node).await?.run("sh", &["-ec", lift], directory).await
-    }
-
     /// Starts runtimes and kubelets again that have ended, as the units of distributions do (`Restart=always`): a containerd ends by itself where
     /// its directory of network configurations is removed.
     pub async fn supervise(&self) {
@@ -318,6 +240,54 @@ impl Cluster {
             api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&object)).await?;
         }
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Machines for Cluster {
+    async fn reboot(&self, node: &str, configuration: Configuration) -> Result<(), LabError> {
+        Ok(self.node(node).await?.reboot(&self.options, configuration).await?)
+    }
+
+    async fn restart_runtime(&self, node: &str) -> Result<(), LabError> {
+        Ok(self.node(node).await?.restart_runtime(&self.options).await?)
+    }
+
+    async fn restart_kubelet(&self, node: &str) -> Result<(), LabError> {
+        Ok(self.node(node).await?.restart_kubelet(&self.options).await?)
+    }
+
+    async fn set_memory(&self, node: &str, memory: Memory) -> Result<(), LabError> {
+        Ok(self.node(node).await?.set_memory(memory, &self.options).await?)
+    }
+
+    async fn restart_api(&self, away: Duration) -> Result<(), LabError> {
+        Ok(self.control.restart_api(away).await?)
+    }
+
+    async fn trust(&self, authorities: &str) -> Result<(), LabError> {
+        Ok(self.control.trust(authorities).await?)
+    }
+
+    async fn lay_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {
+        self.node(node).await?.run("sh", &["-ec", LAY], directory).await?;
+        self.turn_disk(node, directory, disk).await
+    }
+
+    /// Changes the file system, and with it whoever sees it; not the mount, which others are made of.
+    async fn turn_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {
+        let how = match disk {
+            Disk::Room(room) => format!("rw,size=$(({USED} + {room}))"),
+            Disk::ReadOnly => "ro".to_owned(),
+        };
+        let turn = format!(r#"mount -o remount,"{how}" "$0"; mount -o remount,bind,rw "$0""#);
+        Ok(self.node(node).await?.run("sh", &["-ec", &turn], directory).await?)
+    }
+
+    /// Takes it away, whoever uses it; what is none is right.
+    async fn lift_disk(&self, node: &str, directory: &Path) -> Result<(), LabError> {
+        let lift = r#"! mountpoint -q "$0" || umount --lazy "$0""#;
+        Ok(self.node(node).await?.run("sh", &["-ec", lift], directory).await?)
     }
 }
 

@@ -48,3 +48,14 @@ impl Error {
         move |source| Self::File { what, path, source }
     }
 }
+
+impl From<Error> for LabError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Lab(error) => error,
+            Error::Other(what, why) => Self::Harness { what: what.to_owned(), why },
+            Error::System(what, source) => Self::Harness { what: what.to_owned(), why: source.to_string() },
+            other => Self::Harness { what: "run the cluster".to_owned(), why: other.to_string() },
+        }
+    }
+}

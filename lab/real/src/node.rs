@@ -9,8 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use apiserver::Subject;
-use cluster::Issuer as _;
-use cluster::Memory;
+use cluster::{Configuration, Issuer as _, Memory};
 use futures::TryStreamExt as _;
 use nix::errno::Errno;
 use rtnetlink::new_connection;
@@ -106,7 +105,7 @@ impl Node {
     pub async fn reboot(
         &mut self,
         options: &ClusterOptions,
-        configuration_is_lost: bool,
+        configuration: Configuration,
     ) -> Result<(), Error> {
         let (name, programs) = (self.number.name(), &options.programs);
         self.kubelet.kill().await?;
@@ -116,7 +115,7 @@ impl Node {
         cgroups::clear(Path::new(cgroups::MOUNTS), &self.number.cgroup(options))?;
         let files = options.directory.join(&name);
         self.place = Place::start(&name, &programs.workload, &files).await?;
-        if configuration_is_lost {
+        if configuration == Configuration::IsLost {
             self.place.empty(network::LISTS)?;
         }
         link(&self.place, self.number, programs).await?;

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use async_trait::async_trait;
-use cluster::{Chaos, Configuration, Disk, LabError, Machines, Memory};
+use cluster::Chaos;
 use kubelet::{ApiAccess, ControlPlane};
 use nix::unistd::geteuid;
 use real::control::ADDRESS;
@@ -164,7 +163,7 @@ impl Started {
     #[must_use]
     pub fn owned(&self) -> Owned {
         let front = Arc::new(self.cluster.front().clone());
-        let machines = Arc::new(RealMachines(Arc::clone(&self.cluster)));
+        let machines = Arc::clone(&self.cluster) as _;
         Owned { front, issuer: Arc::clone(self.cluster.authority()) as _, machines }
     }
 
@@ -245,60 +244,6 @@ impl RealControlPlane {
     pub async fn end(self) -> anyhow::Result<()> {
         self.cluster.end().await?;
         Ok(fs::remove_dir_all(&self.directory)?)
-    }
-}
-
-/// Nodes of a cluster of real components.
-struct RealMachines(Arc<Cluster>);
-
-fn restarted(result: Result<(), real::Error>) -> Result<(), LabError> {
-    result.map_err(failed_to("restart a part of the cluster"))
-}
-
-fn mounted(result: Result<(), real::Error>) -> Result<(), LabError> {
-    result.map_err(failed_to("mount a disk on a node"))
-}
-
-fn failed_to(what: &str) -> impl Fn(real::Error) -> LabError + '_ {
-    |error| LabError::Harness { what: what.to_owned(), why: error.to_string() }
-}
-
-#[async_trait]
-impl Machines for RealMachines {
-    async fn reboot(&self, node: &str, configuration: Configuration) -> Result<(), LabError> {
-        restarted(self.0.reboot(node, configuration == Configuration::IsLost).await)
-    }
-
-    async fn restart_runtime(&self, node: &str) -> Result<(), LabError> {
-        restarted(self.0.restart_runtime(node).await)
-    }
-
-    async fn restart_kubelet(&self, node: &str) -> Result<(), LabError> {
-        restarted(self.0.restart_kubelet(node).await)
-    }
-
-    async fn set_memory(&self, node: &str, memory: Memory) -> Result<(), LabError> {
-        restarted(self.0.set_memory(node, memory).await)
-    }
-
-    async fn restart_api(&self, away: Duration) -> Result<(), LabError> {
-        restarted(self.0.restart_api(away).await)
-    }
-
-    async fn trust(&self, authorities: &str) -> Result<(), LabError> {
-        self.0.trust(authorities).await.map_err(failed_to("publish authorities"))
-    }
-
-    async fn lay_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {
-        mounted(self.0.lay_disk(node, directory, disk).await)
-    }
-
-    async fn turn_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {
-        mounted(self.0.turn_disk(node, directory, disk).await)
-    }
-
-    async fn lift_disk(&self, node: &str, directory: &Path) -> Result<(), LabError> {
-        mounted(self.0.lift_disk(node, directory).await)
     }
 }
 
