@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::error::ApiError;
-use crate::route::Query;
+use crate::route::{Query, number};
 use crate::store::Key;
 
 /// The kubelets of a cluster.
@@ -94,8 +94,8 @@ impl LogRequest {
     ) -> Result<Option<Self>, ApiError> {
         let container = container(key, pod, query.get("container"), "a container name must be specified")?;
         let Some(of) = located(key, pod, container) else { return Ok(None) };
-        let size = |name: &str| Ok(query.number(name)?.map(|n| usize::try_from(n).unwrap_or(usize::MAX)));
-        let since = match (query.number("sinceSeconds")?, query.get("sinceTime")) {
+        let size = |name: &str| Ok(number(query, name)?.map(|n| usize::try_from(n).unwrap_or(usize::MAX)));
+        let since = match (number(query, "sinceSeconds")?, query.get("sinceTime")) {
             (Some(_), Some(_)) => {
                 let why = "at most one of sinceTime or sinceSeconds may be specified".to_owned();
                 return Err(ApiError::BadRequest(why));

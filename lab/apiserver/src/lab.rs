@@ -124,24 +124,24 @@ impl ApiServer {
     /// Requests so far, in order of arrival.
     #[must_use]
     pub fn requests(&self) -> Vec<Logged> {
-        self.shared.log().all()
+        self.shared.log.all()
     }
 
     /// Number of matching requests so far.
     #[must_use]
     pub fn count(&self, filter: impl FnMut(&Logged) -> bool) -> usize {
-        self.shared.log().count(filter)
+        self.shared.log.count(filter)
     }
 
     /// Number of requests that the log has dropped.
     #[must_use]
     pub fn requests_dropped(&self) -> u64 {
-        self.shared.log().dropped()
+        self.shared.log.dropped()
     }
 
     /// Waits until at least `count` requests match (arrived, or answered if the filter looks at the code).
-    pub async fn until_requests(&self, count: usize, mut filter: impl FnMut(&Logged) -> bool) {
-        wait(self.shared.traffic(), || (self.count(&mut filter) >= count).then_some(())).await;
+    pub async fn until_requests(&self, count: usize, filter: impl FnMut(&Logged) -> bool) {
+        self.shared.log.until(count, filter).await;
     }
 
     /// The administrator's token.

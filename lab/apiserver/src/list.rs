@@ -13,6 +13,7 @@ use crate::call::Call;
 use crate::error::ApiError;
 use crate::kinds::Kind;
 use crate::reads;
+use crate::route::number;
 use crate::store::{Collection, Key, Store};
 use crate::table::{Include, metadata_of, table};
 
@@ -70,7 +71,7 @@ impl List {
 
 /// Answers a list. Every page is of the version of the first.
 pub(crate) fn list(call: &Call, collection: &Collection, store: &Store) -> Result<List, ApiError> {
-    let asked = call.query.number("resourceVersion")?;
+    let asked = number(&call.query, "resourceVersion")?;
     if let Some(token) = call.query.get("continue") {
         if asked.is_some_and(|asked| asked != 0) {
             let why = "specifying resource version is not allowed when using continue";
@@ -94,7 +95,7 @@ fn page(call: &Call, collection: &Collection, store: &Store, after: Option<&Key>
     let selector = call.selector(collection)?;
     // Any version at all comes from the real server's cache, which does not page.
     let any = call.query.get("resourceVersion") == Some("0") && after.is_none();
-    let limit = call.query.number("limit")?.filter(|limit| *limit > 0 && !any);
+    let limit = number(&call.query, "limit")?.filter(|limit| *limit > 0 && !any);
     let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let mut found = store.list_after(collection, &selector, after);
     let items: Vec<(&Key, &Arc<Value>)> = found.by_ref().take(limit).collect();

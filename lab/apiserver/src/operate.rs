@@ -19,7 +19,7 @@ use crate::list::{self, List};
 use crate::options;
 use crate::patch::{PatchKind, patched};
 use crate::rbac::Attributes;
-use crate::route::{Target, Verb};
+use crate::route::{Target, Verb, number};
 use crate::scale;
 use crate::store::{Collection, DeleteOptions, Deletion, Key, Part, Propagation, Store, Write};
 use crate::table::{Form, metadata_of, table};
@@ -263,7 +263,7 @@ fn patch(
 
 fn delete_options(call: &Call) -> Result<DeleteOptions, ApiError> {
     let mut options = DeleteOptions::from_body(&call.json()?)?;
-    if let Some(grace) = call.query.number("gracePeriodSeconds")? {
+    if let Some(grace) = number(&call.query, "gracePeriodSeconds")? {
         options.grace = Some(u32::try_from(grace).unwrap_or(u32::MAX));
     }
     if let Some(policy) = call.query.get("propagationPolicy") {

@@ -22,7 +22,7 @@
 
 use crate::causes::Causes;
 use crate::error::ApiError;
-use crate::route::{Query, Verb};
+use crate::route::{Query, Verb, number};
 
 /// The real server's feature gates for reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,9 @@ pub(crate) fn is_streamed_list(verb: Verb, query: &Query) -> bool {
 pub(crate) fn is_exact(query: &Query) -> Result<bool, ApiError> {
     Ok(match query.get(MATCH) {
         Some(asked) => asked == EXACT,
-        None => query.number("limit")?.unwrap_or(0) > 0 && query.number("resourceVersion")?.unwrap_or(0) > 0,
+        None => {
+            number(query, "limit")?.unwrap_or(0) > 0 && number(query, "resourceVersion")?.unwrap_or(0) > 0
+        }
     })
 }
 

@@ -2,7 +2,9 @@
 //! Parser of requests: verb, target and parameters, from method, path and query. No state.
 
 pub use cluster::Verb;
-use http::{Method, Uri};
+use http::Method;
+pub(crate) use listen::Query;
+use listen::decoded;
 
 use crate::error::ApiError;
 use crate::kinds::{Kind, Scope};
@@ -152,51 +154,16 @@ fn target(path: &str) -> Target {
     Target::Resource { collection: Collection { kind, namespace }, name, subresource }
 }
 
-/// Percent-decoding of one path segment; `+` stays.
-fn decoded(segment: &str) -> String {
-    let escaped = segment.replace('+', "%2B");
-    form_urlencoded::parse(format!("s={escaped}").as_bytes())
-        .next()
-        .map(|(_, value)| value.into_owned())
-        .unwrap_or_default()
-}
-
-/// Query parameters.
-#[derive(Debug, Default)]
-pub(crate) struct Query(Vec<(String, String)>);
-
-impl Query {
-    pub(crate) fn of(uri: &Uri) -> Self {
-        Self(form_urlencoded::parse(uri.query().unwrap_or("").as_bytes()).into_owned().collect())
-    }
-
-    /// A parameter that is set and not empty.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value.as_str())
-    }
-
-    /// All values of a parameter, in order.
-    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
-    }
-
-    pub(crate) fn is_true(&self, name: &str) -> bool {
-        matches!(self.get(name), Some("true" | "1" | "True"))
-    }
-
-    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
-        let Some(text) = self.get(name) else { return Ok(None) };
-        let (what, how) = match name {
-            "resourceVersion" => {
-                ("invalid resource version: resourceVersion: Invalid value: \"", "ParseUint")
-            }
-            _ => ("", "ParseInt"),
-        };
-        let what = if what.is_empty() { String::new() } else { format!("{what}{text}\": ") };
-        let bad =
-            |_| ApiError::BadRequest(format!("{what}strconv.{how}: parsing \"{text}\": invalid syntax"));
-        text.parse().map(Some).map_err(bad)
-    }
+/// A parameter that is a number.
+pub(crate) fn number(query: &Query, name: &str) -> Result<Option<u64>, ApiError> {
+    let Some(text) = query.get(name) else { return Ok(None) };
+    let (what, how) = match name {
+        "resourceVersion" => ("invalid resource version: resourceVersion: Invalid value: \"", "ParseUint"),
+        _ => ("", "ParseInt"),
+    };
+    let what = if what.is_empty() { String::new() } else { format!("{what}{text}\": ") };
+    let bad = |_| ApiError::BadRequest(format!("{what}strconv.{how}: parsing \"{text}\": invalid syntax"));
+    text.parse().map(Some).map_err(bad)
 }
 
 #[cfg(test)]
@@ -206,7 +173,7 @@ mod tests {
     use super::{Query, Route, Target, Verb};
 
     fn route(method: &Method, path: &str, query: &str) -> (Verb, Option<String>) {
-        let query = Query(form_urlencoded::parse(query.as_bytes()).into_owned().collect());
+        let query = Query::of(&format!("/?{query}").parse().unwrap());
         let route = Route::of(method, path, &query);
         let seen = match route.target {
             Target::Resource { collection, name, subresource } => Some(format!(

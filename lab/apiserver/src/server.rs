@@ -56,8 +56,7 @@ impl Shared {
         let mut response = answer::answer(self.reply(arrived, &parts, body).await);
         answer::date(&mut response, self.now());
         answer::warn(&mut response, &told.lock().unwrap_or_else(PoisonError::into_inner));
-        self.log().answered(order, response.status().as_u16());
-        self.moved();
+        self.log.edit(order, |entry| entry.code = Some(response.status().as_u16()));
         Ok(response)
     }
 
@@ -72,8 +71,8 @@ impl Shared {
 
     fn arrived(&self, parts: &Parts, route: &Route, query: &Query, who: Option<&Identity>) -> u64 {
         let (resource, name) = route.named(query);
-        let order = self.log().arrived(Logged {
-            order: 0,
+        self.log.arrived(|order| Logged {
+            order,
             verb: route.verb,
             path: parts.uri.path().to_owned(),
             query: parts.uri.query().map(str::to_owned),
@@ -83,9 +82,7 @@ impl Shared {
             read: None,
             code: None,
             missing: None,
-        });
-        self.moved();
-        order
+        })
     }
 
     /// Authorizes a request; the log keeps the missing grant.
@@ -97,7 +94,7 @@ impl Shared {
         if access::may(who, &request, store) {
             return store.require_served(collection.kind);
         }
-        self.log().missing(order, request.smallest());
+        self.log.edit(order, |entry| entry.missing = Some(request.smallest()));
         Err(request.refusal(collection.kind, &who.user()))
     }
 
@@ -151,7 +148,7 @@ impl Shared {
         let gates = self.lock().gates;
         reads::validate(route.verb, &query, gates)?;
         let read = reads::read(route.verb, &query, gates)?;
-        self.log().read(order, read);
+        self.log.edit(order, |entry| entry.read = read);
         let body = whole(body).await?;
         let content_type =
             parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use listen::Arrivals;
 use tokio::sync::watch;
 
 use crate::ServerOptions;
 use crate::access::Access;
 use crate::kubelets::Kubelets;
-use crate::log::Log;
+use crate::log::Logged;
 use crate::network::Network;
 use crate::reads::Gates;
 use crate::store::Store;
@@ -29,10 +30,8 @@ pub(crate) struct ServerState {
 /// Shared by all handles, clients and connections of one API server.
 pub(crate) struct Shared {
     state: Mutex<ServerState>,
-    log: Mutex<Log>,
+    pub(crate) log: Arrivals<Logged>,
     revision: watch::Sender<u64>,
-    /// Counts arrivals and responses.
-    requests: watch::Sender<u64>,
     clock: Clock,
     /// Milliseconds that it is ahead of that clock.
     ahead: AtomicI64,
@@ -47,8 +46,7 @@ impl Shared {
         Self {
             revision: watch::Sender::new(state.store.revision()),
             state: Mutex::new(state),
-            log: Mutex::new(Log::new(options.log)),
-            requests: watch::Sender::new(0),
+            log: Arrivals::new(options.log),
             clock: options.clock,
             ahead: AtomicI64::new(0),
             bookmark_every: options.bookmark_every,
@@ -60,10 +58,6 @@ impl Shared {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, ServerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn bookmark_every(&self) -> Duration {
@@ -87,11 +81,6 @@ impl Shared {
         self.revision.subscribe()
     }
 
-    /// Changes whenever a request arrives or is answered.
-    pub(crate) fn traffic(&self) -> watch::Receiver<u64> {
-        self.requests.subscribe()
-    }
-
     /// Changes the state, then wakes its waiters.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut ServerState, Timestamp) -> T) -> T {
         let now = self.now();
@@ -105,11 +94,6 @@ impl Shared {
             moved
         });
         result
-    }
-
-    /// A request has arrived, or was answered.
-    pub(crate) fn moved(&self) {
-        self.requests.send_modify(|moves| *moves += 1);
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -18,6 +18,7 @@ use crate::answer::{Lines, encoded};
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::kinds::Kind;
+use crate::route::number;
 use crate::selector::Selector;
 use crate::shared::Shared;
 use crate::store::{Action, Change, Collection};
@@ -53,9 +54,9 @@ pub(crate) fn watch(shared: &Arc<Shared>, collection: &Collection, call: &Call) 
         ApiError::BadRequest(why) => ApiError::Plain(why.replacen("invalid resource version: ", "", 1)),
         other => other,
     };
-    let asked = call.query.number("resourceVersion").map_err(malformed)?.filter(|asked| *asked != 0);
+    let asked = number(&call.query, "resourceVersion").map_err(malformed)?.filter(|asked| *asked != 0);
     let initial = call.query.is_true("sendInitialEvents");
-    let limit = call.query.number("timeoutSeconds")?.filter(|limit| *limit != 0).unwrap_or(DEFAULT_LIMIT);
+    let limit = number(&call.query, "timeoutSeconds")?.filter(|limit| *limit != 0).unwrap_or(DEFAULT_LIMIT);
     let bookmarks = call.query.is_true("allowWatchBookmarks");
     let now = Instant::now();
     let mut watch = Watch {

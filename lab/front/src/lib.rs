@@ -11,7 +11,6 @@
 //! |---|---|
 //! | `request`, `identity` | what is asked, and by whom: pure |
 //! | `rules` | which requests and connections a fault meets: no I/O |
-//! | `record` | the requests so far |
 //! | `forward` | to the server and back |
 //! | `past` | answers from what was some changes ago |
 //! | `stream` | a watch, line by line |
@@ -23,7 +22,6 @@ mod forward;
 mod identity;
 mod past;
 pub mod proxy;
-mod record;
 mod request;
 mod rules;
 mod stream;

@@ -11,12 +11,11 @@ use cluster::{Asked, Verb};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use kube::Client;
-use listen::{Body, BoxError};
+use listen::{Body, BoxError, Query};
 use serde_json::{Value, json};
 
 use crate::answer::whole;
 use crate::forward::Unreachable;
-use crate::request::Query;
 
 /// A cluster's past, as one client sees it.
 pub(crate) struct Past<'a> {

@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use listen::{Answer, Body, BoxError, Handler, ServeError, ServerHandle, Tls, Unanswered};
+use listen::{Answer, Arrivals, Body, BoxError, Handler, ServeError, ServerHandle, Tls, Unanswered};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -22,7 +22,6 @@ use tokio::time::Instant;
 use crate::answer::{self, Broken};
 use crate::forward::Upstream;
 use crate::past::Past;
-use crate::record::Record;
 use crate::request;
 use crate::rules::Rules;
 use crate::stream::stream;
@@ -37,7 +36,7 @@ pub struct Proxy {
     names: Arc<[String]>,
     tls: Tls,
     rules: Arc<Rules>,
-    record: Arc<Record>,
+    record: Arc<Arrivals<Asked>>,
     chaos: Chaos,
     began: Instant,
 }
@@ -94,7 +93,7 @@ impl Proxy {
     {
         let (parts, body) = request.into_parts();
         let mut asked = request::asked(&parts, self.began.elapsed());
-        asked.order = self.record.arrived(&asked);
+        asked.order = self.record.arrived(|order| Asked { order, ..asked.clone() });
         let (holds, fate) = self.rules.meet(&asked);
         for hold in holds {
             hold.wait().await;
@@ -112,7 +111,8 @@ impl Proxy {
             Some(Effect::Drip { bytes, every }) => answer::dripping(response, bytes, every),
             _ => response,
         };
-        self.record.answered(asked.order, response.status().as_u16(), denied);
+        let code = Some(response.status().as_u16());
+        self.record.edit(asked.order, |one| (one.code, one.denied) = (code, denied));
         Ok(response)
     }
 
@@ -135,7 +135,7 @@ impl Proxy {
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await?.to_bytes();
         if asked.initial.is_some() && parts.status == StatusCode::UNPROCESSABLE_ENTITY {
-            self.record.initial(asked.order, InitialEvents::Refused);
+            self.record.edit(asked.order, |one| one.initial = Some(InitialEvents::Refused));
         }
         let denied = answer::denial(parts.status, &bytes);
         Ok(Sent { response: Response::from_parts(parts, answer::full(bytes)), denied })

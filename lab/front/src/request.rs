@@ -6,39 +6,10 @@ use std::time::Duration;
 
 use cluster::{Asked, InitialEvents, Verb};
 use http::request::Parts;
-use http::{HeaderMap, Method, Uri};
+use http::{HeaderMap, Method};
+use listen::{Query, decoded};
 
 use crate::identity::Identity;
-
-/// Query parameters.
-#[derive(Debug, Clone)]
-pub(crate) struct Query(Vec<(String, String)>);
-
-impl Query {
-    pub(crate) fn of(uri: &Uri) -> Self {
-        Self(form_urlencoded::parse(uri.query().unwrap_or("").as_bytes()).into_owned().collect())
-    }
-
-    /// A parameter that is set and not empty.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value.as_str())
-    }
-
-    pub(crate) fn is_true(&self, name: &str) -> bool {
-        matches!(self.get(name), Some("true" | "1" | "True"))
-    }
-
-    /// The same with other values.
-    pub(crate) fn with(mut self, others: &[(&str, &str)]) -> Self {
-        self.0.retain(|(key, _)| others.iter().all(|(other, _)| key != other));
-        self.0.extend(others.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
-        self
-    }
-
-    pub(crate) fn text(&self) -> String {
-        form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
-    }
-}
 
 /// Target of a request.
 struct Target {
@@ -118,13 +89,6 @@ fn target(path: &str) -> Option<Target> {
     let name = rest.first().filter(|name| !name.is_empty()).map(|name| (*name).to_owned());
     let sub = rest.get(1).map(|sub| format!("/{sub}")).unwrap_or_default();
     Some(Target { resource: format!("{plural}{dot}{group}{sub}"), namespace, name })
-}
-
-/// Percent-decoding of one path segment; `+` stays.
-fn decoded(segment: &str) -> String {
-    let escaped = segment.replace('+', "%2B");
-    let mut pairs = form_urlencoded::parse(escaped.as_bytes());
-    pairs.next().map(|(text, _)| text.into_owned()).unwrap_or_default()
 }
 
 /// The name that a field selector asks for, and nothing beside it.

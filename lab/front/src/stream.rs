@@ -11,14 +11,13 @@ use cluster::{Actor, Asked, Chaos, Effect, FaultId, InitialEvents};
 use futures::StreamExt as _;
 use http_body_util::{BodyDataStream, BodyExt as _, StreamBody};
 use hyper::body::Frame;
-use listen::{Body, BoxError};
+use listen::{Arrivals, Body, BoxError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::answer::{self, Broken, status};
-use crate::record::Record;
 use crate::rules::Rules;
 
 /// Annotation of the bookmark behind the initial events.
@@ -30,7 +29,7 @@ struct Stream {
     rest: BytesMut,
     asked: Asked,
     rules: Arc<Rules>,
-    record: Arc<Record>,
+    record: Arc<Arrivals<Asked>>,
     changes: watch::Receiver<u64>,
     /// Number of events and bookmarks that have passed.
     sent: u64,
@@ -52,7 +51,7 @@ pub(crate) fn stream(
     body: Body,
     asked: Asked,
     rules: &Arc<Rules>,
-    record: &Arc<Record>,
+    record: &Arc<Arrivals<Asked>>,
     chaos: Chaos,
 ) -> Body {
     let stream = Stream {
@@ -189,7 +188,7 @@ impl Stream {
 
     fn initial(&mut self, events: InitialEvents) {
         self.asked.initial = Some(events);
-        self.record.initial(self.asked.order, events);
+        self.record.edit(self.asked.order, |one| one.initial = Some(events));
     }
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! HTTP servers of the lab: connections are accepted, decrypted and answered until the handle is dropped. The listener comes from the
-//! caller, who may have made it in another network namespace; who answers is a [`Handler`].
+//! caller, who may have made it in another network namespace; who answers is a [`Handler`]. What handlers have in common: a request's
+//! [`Query`], and the [`Arrivals`] so far.
 
+mod arrivals;
+mod query;
 mod tls;
 
 use std::future::Future;
@@ -25,6 +28,8 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
+pub use self::arrivals::Arrivals;
+pub use self::query::{Query, decoded};
 pub use self::tls::{Tls, TlsError};
 
 /// Grace for requests and handshakes in progress when the server stops.

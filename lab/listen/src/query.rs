@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Query parameters, and segments of a path.
+
+use http::Uri;
+
+/// Query parameters.
+#[derive(Debug, Clone)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    #[must_use]
+    pub fn of(uri: &Uri) -> Self {
+        Self(form_urlencoded::parse(uri.query().unwrap_or("").as_bytes()).into_owned().collect())
+    }
+
+    /// A parameter that is set and not empty.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.all(name).find(|value| !value.is_empty())
+    }
+
+    /// All values of a parameter, in order.
+    pub fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    #[must_use]
+    pub fn is_true(&self, name: &str) -> bool {
+        matches!(self.get(name), Some("true" | "1" | "True"))
+    }
+
+    /// The same with other values.
+    #[must_use]
+    pub fn with(mut self, others: &[(&str, &str)]) -> Self {
+        self.0.retain(|(key, _)| others.iter().all(|(other, _)| key != other));
+        self.0.extend(others.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+        self
+    }
+
+    #[must_use]
+    pub fn text(&self) -> String {
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
+    }
+}
+
+/// Percent-decoding of one path segment; `+` stays.
+#[must_use]
+pub fn decoded(segment: &str) -> String {
+    let escaped = format!("s={}", segment.replace('+', "%2B"));
+    let mut pairs = form_urlencoded::parse(escaped.as_bytes());
+    pairs.next().map(|(_, text)| text.into_owned()).unwrap_or_default()
+}
