@@ -14,6 +14,7 @@ Feature: An init container of the app reaches the network only where the docs sa
     Then its init container "vault" fails with exit code 1
     And its init container "vault" has said "did not answer: Refused"
 
+  @mutant:proxy-uid-captured
   Scenario: It runs as the proxy's user
     Given it has an init container "vault" that connects to "{outside}:8080" as user 1337
     Then it runs
@@ -32,6 +33,7 @@ Feature: An init container of the app reaches the network only where the docs sa
       | excludeOutboundPorts    | 8080         |
       | excludeOutboundIPRanges | {outside}/32 |
 
+  @mutant:no-outbound-capture
   Scenario: The proxy is a native sidecar
     Given its proxy is a native sidecar
     And it has an init container "vault" that connects to "{outside}:8080"
