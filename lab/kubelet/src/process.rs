@@ -347,6 +347,12 @@ impl Process {
         async move { drop(exit.wait_for(Option::is_some).await) }
     }
 
+    /// Pid that it was started with.
+    #[must_use]
+    pub fn first_pid(&self) -> Option<u32> {
+        self.pid
+    }
+
     /// Pid, while it runs.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {

@@ -154,8 +154,8 @@ fn one(planned: &Planned, containers: &[Container], waiting: &Value) -> Value {
         "name": name,
         "image": planned.image,
         "imageID": "",
-        // A runtime's ID leads to its process, and that to the pod's namespaces. Here it is the process.
-        "containerID": container.process.pid().map(|pid| format!("lab://{pid}")),
+        // A runtime's ID leads to its process, and that to the pod's namespaces. Here it is the process. A container that has ended keeps it.
+        "containerID": container.process.first_pid().map(|pid| format!("lab://{pid}")),
         "restartCount": container.restarts,
         "ready": container.is_done() || (runs && container.seen.as_ref().is_none_or(is_ready)),
         "started": runs,
