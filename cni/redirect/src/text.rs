@@ -9,7 +9,7 @@ use crate::ruleset::{Dialect, Match, Rule, Ruleset, Target};
 pub use native::native;
 pub use restore::restore;
 
-/// What a dry run writes: the restore text of each family, or upstream's commands.
+/// Output of a dry run: the restore text of each family, or upstream's commands.
 #[must_use]
 pub fn dry_run(ruleset: Ruleset) -> String {
     match ruleset.dialect {
@@ -18,7 +18,7 @@ pub fn dry_run(ruleset: Ruleset) -> String {
     }
 }
 
-/// What a dry run of a clean-up writes: nothing that adds a rule.
+/// Output of a dry run of a clean-up, which adds no rule.
 #[must_use]
 pub fn clean_up(ruleset: &Ruleset) -> String {
     match ruleset.dialect {

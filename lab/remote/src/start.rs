@@ -87,7 +87,7 @@ pub(crate) fn sandbox_failure(event: &Event, pod: &Pod) -> Option<PodStart> {
     (is_its && !message.contains(NOT_ASKED)).then_some(PodStart::SandboxFailed { code: None, message })
 }
 
-/// Why nobody has even tried to start a pod: no node has room for it, or its kubelet has refused it. `None` if somebody tries.
+/// Reason of the scheduler or the kubelet not to start a pod: no room on any node, a refusal. `None` if it is being started.
 pub(crate) fn untried(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let conditions = status.conditions.iter().flatten();

@@ -45,7 +45,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// What is known of it.
+    /// The ability that it asks for.
     #[must_use]
     pub fn met(self, abilities: Abilities) -> Able {
         match self {

@@ -79,7 +79,7 @@ fn ports(packet: &Packet) -> Option<(u16, u16)> {
     }
 }
 
-/// What is no port never holds, in neither sense: a kernel cannot be told such a rule.
+/// False in both senses for a token that is no port: no kernel has such a rule.
 fn is_port(sense: Sense, port: u16, wanted: &Port) -> bool {
     wanted.bounds().is_some_and(|(low, high)| agrees(sense, (low..=high).contains(&port)))
 }

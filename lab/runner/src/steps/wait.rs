@@ -73,7 +73,7 @@ async fn until<T>(
             ended => return ended,
         }
         let poll = tier.poll_interval();
-        // What has not come for long is not looked for as often.
+        // A look costs the processor that the awaited needs.
         let pause = (since.elapsed() / 8).clamp(poll, PAUSE.max(poll));
         burst_over(&mut *news, pause).await;
     }
