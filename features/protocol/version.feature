@@ -93,3 +93,16 @@ Feature: A runtime and the plugin agree on a version of the CNI specification
       | CHECK   | 0.3.1   |
       | STATUS  | 1.0.0   |
       | GC      | 1.0.0   |
+
+  @mutant:version-of-words
+  Scenario Outline: <command> is given no configuration where its version is no number
+    Given a call of <command>
+    And its configuration's "cniVersion" is "v1.1.0"
+    When the plugin is called
+    Then the plugin fails: code 6, ""
+
+    Examples:
+      | command |
+      | CHECK   |
+      | STATUS  |
+      | GC      |

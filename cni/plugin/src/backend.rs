@@ -44,7 +44,7 @@ impl Wanted {
         });
         let wish = Settings { backend, native_nftables: conf.native_nftables, forced_binary }.wish();
         let recorded = match wish {
-            Wish::Auto if !conf.run_dir.is_empty() => record(&conf.backend_record(), log),
+            Wish::Auto if conf.knows_agent() => record(&conf.backend_record(), log),
             _ => None,
         };
         Self { wish, recorded }

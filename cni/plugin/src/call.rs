@@ -81,10 +81,7 @@ fn first_mistake(error: EnvError, stdin: &mut dyn Read) -> CniError {
     };
     let mut text = Vec::new();
     match stdin.read_to_end(&mut text) {
-        Ok(_) => match Header::parse(&text) {
-            Err(error) if error.code != Code::INCOMPATIBLE_VERSION => error,
-            _ => unknown,
-        },
+        Ok(_) => Header::check_name(&text).err().unwrap_or(unknown),
         Err(error) => unreadable(&error),
     }
 }
@@ -103,7 +100,7 @@ fn command(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
         // must not be the reason.
         Header::require_name(stdin)?;
     } else {
-        Header::parse(stdin)?.allow(call.invocation.command)?;
+        Header::parse_for(call.invocation.command, stdin)?;
     }
     match call.invocation.command {
         Command::Check => check::run(call, stdin),

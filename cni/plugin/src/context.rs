@@ -79,7 +79,7 @@ impl<'w> Call<'w> {
         if let Some(text) = &conf.unknown_log_level {
             self.log.warn("plugin_log_level is unknown, info is used", &[("plugin_log_level", text)]);
         }
-        if !conf.run_dir.is_empty() {
+        if conf.knows_agent() {
             self.outlets = Some(Outlets { file: conf.log_file(), socket: conf.log_socket() });
         }
     }

@@ -20,7 +20,7 @@ pub fn run(call: &mut Call<'_>, stdin: &[u8]) -> String {
 }
 
 fn tell(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) {
-    if conf.run_dir.is_empty() || args.pod_name.is_empty() || args.pod_namespace.is_empty() {
+    if !conf.knows_agent() || args.pod_name.is_empty() || args.pod_namespace.is_empty() {
         return;
     }
     let key = call.pod_key(args);

@@ -110,7 +110,7 @@ pub struct Asked<'w>(Result<Box<dyn PendingAnswer + 'w>, AgentError>);
 
 /// Asks the agent.
 pub fn ask<'w>(call: &Call<'w>, conf: &NetConf, key: &PodKey) -> Asked<'w> {
-    if conf.run_dir.is_empty() {
+    if !conf.knows_agent() {
         return Asked(Err(AgentError::Absent));
     }
     // Agents of any version answer by name what they remember; only what is read now is sure to be this pod.

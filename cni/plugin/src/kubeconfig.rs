@@ -126,6 +126,9 @@ pub enum KubeconfigError {
         "failed to log in as it says: {0} is not supported, only token, tokenFile and client certificates are"
     )]
     Login(&'static str),
+    /// A way to the server that is not known.
+    #[error("failed to reach its server as it says: {0} is not supported")]
+    Way(&'static str),
     /// A certificate without a key, or the reverse.
     #[error("failed to use its client certificate: certificate and key must both be set")]
     HalfClient,
@@ -163,6 +166,11 @@ fn resolve(file: &Node, base: &Path) -> Result<Endpoint, KubeconfigError> {
         None => &Node::Null,
         Some(name) => named(file, "users", "user", name)?,
     };
+    for foreign in ["proxy-url", "tls-server-name"] {
+        if cluster.text(foreign)?.is_some_and(|value| !value.is_empty()) {
+            return Err(KubeconfigError::Way(foreign));
+        }
+    }
     let server = cluster.text("server")?.unwrap_or_default().trim_end_matches('/').to_owned();
     let trust = trust(&server, cluster, base)?;
     let token = token(user, base)?;
@@ -314,6 +322,10 @@ mod tests {
             of("    certificate-authority-data: Q0EK\n", ""),
             KubeconfigError::NoAuthority.to_string()
         );
+        let way = of("    server:", "    tls-server-name: kubernetes\n    server:");
+        assert_eq!(way, KubeconfigError::Way("tls-server-name").to_string());
+        let way = of("    server:", "    proxy-url: http://proxy:3128\n    server:");
+        assert_eq!(way, KubeconfigError::Way("proxy-url").to_string());
         assert_eq!(of("token: \"s3cret\"", "exec: {command: x}"), KubeconfigError::Login("exec").to_string());
         assert_eq!(load_text("").unwrap_err().to_string(), "failed to find the context \"\" in it");
         let gone = load(Path::new("/nonexistent/k")).unwrap_err().to_string();

@@ -81,6 +81,20 @@ fn a_pod_outside_the_mesh_is_left_alone() {
 }
 
 #[test]
+fn an_entry_of_an_older_agent_leads_to_the_agent_that_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let entry = json!({"cniVersion": "1.1.0", "name": "k8s", "type": "istio-cni",
+        "log_uds_address": dir.path().join("log.sock"), "kubernetes": {"kubeconfig": "/nowhere"},
+        "prevResult": {"cniVersion": "1.1.0", "ips": [{"address": "10.9.0.2/24"}]}});
+    let called = |command| Scene::new(command).run_in(dir.path(), entry.to_string().as_bytes());
+    let outcome = called("ADD");
+    outcome.result();
+    assert_eq!((outcome.heard.len(), outcome.requests), (1, 0));
+    assert!(outcome.log.contains("\"told_by\":\"agent\""), "{}", outcome.log);
+    assert_eq!(called("DEL").heard.len(), 1);
+}
+
+#[test]
 fn the_server_is_asked_where_the_agent_does_not_help() {
     let misses: [(&str, AgentSays); 7] = [
         ("absent", no_agent),
@@ -444,9 +458,10 @@ fn the_configuration_s_mistake_goes_before_an_unknown_command() {
     let dir = tempfile::tempdir().unwrap();
     for (stdin, code) in [
         ("{", 6),
-        (r#"{"name":"n","cniVersion":1}"#, 6),
+        (r#"{"name":7}"#, 6),
         ("{}", 7),
         (r#"{"name":"a b"}"#, 7),
+        (r#"{"name":"n","cniVersion":1}"#, 4),
         (r#"{"name":"n","cniVersion":"9.9.9"}"#, 4),
         (r#"{"name":"n"}"#, 4),
     ] {

@@ -22,9 +22,32 @@ impl Header {
     /// # Errors
     /// Code 6: not a JSON object, or a wrong type; 7: no name or a malformed one; 1: a version that we do not speak.
     pub fn parse(stdin: &[u8]) -> Result<Self, CniError> {
-        Self::from_fields(
-            &mut Fields::parse(stdin, &["name", "cniVersion"]).map_err(|error| undecodable(&error))?,
-        )
+        Self::from_fields(&mut fields(stdin)?)
+    }
+
+    /// The same for a command that came with a version: CHECK, STATUS, GC. The CNI library compares the version's numbers before anything
+    /// else knows it, and a text without them is malformed to it (`pkg/version`, `GreaterThanOrEqualTo`).
+    ///
+    /// # Errors
+    /// Those of [`Self::parse`] and [`Self::allow`]; code 6 as well: a version that is not one to three numbers.
+    pub fn parse_for(command: Command, stdin: &[u8]) -> Result<Self, CniError> {
+        let mut fields = fields(stdin)?;
+        let name = checked_name(&mut fields)?;
+        let version = version_text(&mut fields)?;
+        if !is_numbers(&version) {
+            return Err(CniError::new(Code::DECODING, "failed to parse network configuration")
+                .with_details(format!("\"cniVersion\" {version:?} is not one to three numbers")));
+        }
+        let header = Self { name, version: known(&version)? };
+        header.allow(command).map(|()| header)
+    }
+
+    /// Checks `name` alone.
+    ///
+    /// # Errors
+    /// Code 6: not a JSON object, or a wrong type; 7: no name or a malformed one.
+    pub fn check_name(stdin: &[u8]) -> Result<(), CniError> {
+        checked_name(&mut fields(stdin)?).map(drop)
     }
 
     /// Checks only that there is a configuration: an object with a name, whatever that and everything else is. It is what DEL asks for.
@@ -32,8 +55,7 @@ impl Header {
     /// # Errors
     /// Code 6: not a JSON object; 7: no name.
     pub fn require_name(stdin: &[u8]) -> Result<(), CniError> {
-        let mut fields = Fields::parse(stdin, &["name"]).map_err(|error| undecodable(&error))?;
-        match fields.string("name") {
+        match fields(stdin)?.string("name") {
             Ok(name) if name.is_empty() => Err(missing_name()),
             _ => Ok(()),
         }
@@ -41,21 +63,8 @@ impl Header {
 
     /// Takes the head from a configuration's fields; the order of the checks decides which of two mistakes is reported.
     pub(super) fn from_fields(fields: &mut Fields) -> Result<Self, CniError> {
-        let name = fields.string("name").map_err(|error| undecodable(&error))?;
-        if name.is_empty() {
-            return Err(missing_name());
-        }
-        if !name::is_valid(&name) {
-            return Err(CniError::new(Code::INVALID_CONFIG, "invalid characters found in network name")
-                .with_details(name));
-        }
-        let version = fields.string("cniVersion").map_err(|error| undecodable(&error))?;
-        let incompatible = |_| {
-            let supported = supported_list(", ");
-            CniError::new(Code::INCOMPATIBLE_VERSION, "incompatible CNI versions")
-                .with_details(format!("config is {version:?}, plugin supports {supported}"))
-        };
-        let version = version.parse().map_err(incompatible)?;
+        let name = checked_name(fields)?;
+        let version = known(&version_text(fields)?)?;
         Ok(Self { name, version })
     }
 
@@ -75,6 +84,40 @@ impl Header {
         Err(CniError::new(Code::INCOMPATIBLE_VERSION, format!("config version does not allow {command}"))
             .with_details(format!("config is {}, {command} needs {since}", self.version)))
     }
+}
+
+fn fields(stdin: &[u8]) -> Result<Fields, CniError> {
+    Fields::parse(stdin, &["name", "cniVersion"]).map_err(|error| undecodable(&error))
+}
+
+fn checked_name(fields: &mut Fields) -> Result<String, CniError> {
+    let name = fields.string("name").map_err(|error| undecodable(&error))?;
+    if name.is_empty() {
+        return Err(missing_name());
+    }
+    if !name::is_valid(&name) {
+        return Err(CniError::new(Code::INVALID_CONFIG, "invalid characters found in network name")
+            .with_details(name));
+    }
+    Ok(name)
+}
+
+fn version_text(fields: &mut Fields) -> Result<String, CniError> {
+    fields.string("cniVersion").map_err(|error| undecodable(&error))
+}
+
+/// True for one to three numbers with dots between them, and for what means the first version.
+fn is_numbers(version: &str) -> bool {
+    let mut parts = version.splitn(3, '.');
+    version.is_empty() || parts.all(|part| part.parse::<i64>().is_ok())
+}
+
+fn known(version: &str) -> Result<CniVersion, CniError> {
+    version.parse().map_err(|_| {
+        let supported = supported_list(", ");
+        CniError::new(Code::INCOMPATIBLE_VERSION, "incompatible CNI versions")
+            .with_details(format!("config is {version:?}, plugin supports {supported}"))
+    })
 }
 
 fn missing_name() -> CniError {
@@ -118,6 +161,21 @@ mod tests {
         ] {
             assert_eq!(code(stdin), Err(want), "{stdin}");
         }
+    }
+
+    #[test]
+    fn commands_that_came_with_a_version_compare_numbers() {
+        let code =
+            |stdin: &str| Header::parse_for(Command::Check, stdin.as_bytes()).map_err(|error| error.code);
+        for text in ["x", "v1.0.0", "1.0.0-rc1", "1.0.0.0", "1.", " 1.0.0"] {
+            let stdin = format!(r#"{{"name":"n","cniVersion":"{text}"}}"#);
+            assert_eq!(code(&stdin), Err(Code::DECODING), "{text}");
+        }
+        for text in ["9.9.9", "1.0", "", "0.3.1"] {
+            let stdin = format!(r#"{{"name":"n","cniVersion":"{text}"}}"#);
+            assert_eq!(code(&stdin), Err(Code::INCOMPATIBLE_VERSION), "{text}");
+        }
+        assert!(code(r#"{"name":"n","cniVersion":"1.0.0"}"#).is_ok());
     }
 
     #[test]

@@ -30,6 +30,12 @@ impl NetConf {
             .unwrap_or_default()
     }
 
+    /// True if it says where the agent is: without that nobody is asked, told or logged to.
+    #[must_use]
+    pub fn knows_agent(&self) -> bool {
+        !self.run_dir().as_os_str().is_empty()
+    }
+
     /// Credentials for the API server.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
@@ -127,6 +133,14 @@ mod tests {
         ];
         assert_eq!(paths(old), want.map(PathBuf::from));
         assert_eq!(paths(json!({"cni_event_address": "/e/e.sock"}))[3], Path::new("/e/agent.sock"));
+    }
+
+    #[test]
+    fn keys_of_any_time_tell_of_an_agent() {
+        let knows = |keys: &str| NetConf::parse(keys.as_bytes()).unwrap().knows_agent();
+        assert!(knows(r#"{"name":"n","cni_agent_run_dir":"/run/x"}"#));
+        assert!(knows(r#"{"name":"n","log_uds_address":"/run/x/log.sock"}"#));
+        assert!(!knows(r#"{"name":"n","kubernetes":{"kubeconfig":"/k"}}"#));
     }
 
     #[test]
