@@ -72,22 +72,32 @@ impl Followers {
 
     async fn map(self, place: NamespacedName, held: Arc<Mutex<Held>>) {
         let NamespacedName { namespace, name } = &place;
+        // Of the content that was read last: an outage that is over has changed nothing about it.
+        let mut mistake: Option<String> = None;
         let sink = |change: Change<ConfigMap>| {
             let map = match change {
                 Change::All(maps) => maps.into_iter().next(),
                 Change::Set(map) => Some(map),
                 Change::Removed(_) => None,
-                Change::Alive => return,
+                Change::Alive => {
+                    return match &mistake {
+                        None => self.readiness.right(Part::Needs),
+                        Some(why) => self.readiness.wrong(Part::Needs, why),
+                    };
+                }
                 Change::Lost(lost) => return self.lost(Part::Needs, Watched::ConfigMap, lost),
             };
             let read = map.map(|map| rules::read(&map.data.unwrap_or_default()));
             let why = match read {
-                Some(Ok(rules)) => return self.hold(&held, rules),
+                Some(Ok(rules)) => {
+                    mistake = None;
+                    return self.hold(&held, rules);
+                }
                 Some(Err(error)) => RunError::Rules { place: place.clone(), error: Box::new(error) },
                 None => RunError::NoMap(place.clone()),
             };
             tracing::error!(target: "taint", "{why}; what it said last holds, if anything");
-            self.readiness.wrong(Part::Needs, why.to_string());
+            self.readiness.wrong(Part::Needs, mistake.insert(why.to_string()).as_str());
             // Only the first one counts.
             let _ = self.failed.try_send(why);
         };
@@ -156,3 +166,7 @@ impl Followers {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "follow_tests.rs"]
+mod tests;
