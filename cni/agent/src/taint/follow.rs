@@ -45,6 +45,9 @@ struct Held {
     pods: CancellationToken,
 }
 
+/// Rules of a set whose pods are not followed now, by index, and why.
+type LostRules = Arc<Mutex<BTreeMap<usize, String>>>;
+
 impl Followers {
     pub(super) fn begin(self, needs: &Needs) {
         let held = Arc::new(Mutex::new(Held::default()));
@@ -123,32 +126,43 @@ impl Followers {
         if rules.is_empty() {
             self.readiness.right(Part::Pods);
         }
+        let lost = LostRules::default();
         for (place, rule) in rules.into_iter().enumerate() {
             let source = RuleRef { set: held.set, rule: place };
-            tokio::spawn(self.clone().pods(source, rule, held.pods.clone()));
+            tokio::spawn(self.clone().pods(source, rule, lost.clone(), held.pods.clone()));
         }
     }
 
-    async fn pods(self, source: RuleRef, rule: Rule, stop: CancellationToken) {
+    async fn pods(self, source: RuleRef, rule: Rule, rules: LostRules, stop: CancellationToken) {
         let sink = |change: Change<Pod>| {
             let event = match change {
                 Change::All(pods) => TaintEvent::Pods(source, pods),
                 Change::Set(pod) => TaintEvent::Pod(source, pod),
                 Change::Removed(pod) => TaintEvent::PodGone(source, pod),
-                Change::Alive => return self.known(),
-                Change::Lost(lost) => return self.lost(Part::Pods, Watched::Pods, lost),
+                Change::Alive => return self.known(source, &rules),
+                Change::Lost(lost) => {
+                    if let Some(error) = &lost.error {
+                        let mut rules = rules.lock().unwrap_or_else(PoisonError::into_inner);
+                        rules.insert(source.rule, error.to_string());
+                    }
+                    return self.lost(Part::Pods, Watched::Pods, lost);
+                }
             };
             self.controller.hear(event);
-            self.known();
+            self.known(source, &rules);
         };
         let resource = Resource::pods(&rule.namespace, &rule.labels, &rule.fields);
         self.following(resource).run(sink, &stop).await;
     }
 
-    fn known(&self) {
+    fn known(&self, source: RuleRef, rules: &LostRules) {
+        let mut lost = rules.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.remove(&source.rule);
         let state = self.controller.state();
         // The nodes are another part: whether they come before the pods or after them is chance.
-        if state.knows_pods() {
+        if let Some(why) = lost.values().next() {
+            self.readiness.wrong(Part::Pods, why);
+        } else if state.knows_pods() {
             self.readiness.right(Part::Pods);
         }
     }

@@ -61,6 +61,11 @@ fn list(items: &Value) -> Scripted {
     Scripted::new(200, list.to_string())
 }
 
+fn send(stream: &Stream, kind: &str, object: &Value) {
+    let event = format!("{}\n", json!({"type": kind, "object": object}));
+    stream.unbounded_send(Ok(event.into())).unwrap();
+}
+
 /// A watch, and what ends it.
 fn watch(path: &'static str) -> (Stream, Scripted) {
     let (stream, watch) = Scripted::streamed();
@@ -99,4 +104,38 @@ async fn an_outage_that_is_over_leaves_what_the_map_said_last() {
             run.until_wrong(Part::Needs, "nonsense").await;
         }
     }
+}
+
+fn rule(name: &str) -> Rule {
+    let (name, namespace) = (name.to_owned(), name.to_owned());
+    Rule { name, namespace, labels: "app=a".to_owned(), fields: String::new() }
+}
+
+const A: &str = "namespaces/a/pods";
+const B: &str = "namespaces/b/pods";
+
+fn pod(name: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "a", "uid": name, "resourceVersion": "7"}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_one_rule_do_not_excuse_those_of_another() {
+    let ((of_a, watching_a), (of_b, watching_b)) = (watch(A), watch(B));
+    let none = || list(&json!([]));
+    let lists = [none().to(A), none().to(B)];
+    let run =
+        run(&Needs::Fixed(vec![rule("a"), rule("b")]), lists.into_iter().chain([watching_a, watching_b]));
+    run.until_right(Part::Pods).await;
+    run.script.push(Scripted::new(403, "{}").to(B));
+    drop(of_b);
+    run.until_wrong(Part::Pods, "denied").await;
+    // The watch of `a` goes on, and tells.
+    send(&of_a, "ADDED", &pod("x"));
+    send(&of_a, "BOOKMARK", &pod("x"));
+    let later = std::time::Duration::from_secs(5);
+    let right = tokio::time::timeout(later, run.until_right(Part::Pods)).await;
+    assert!(right.is_err(), "nobody follows the pods of b");
+    let (_of_b, watching_b) = watch(B);
+    run.script.push(watching_b);
+    run.until_right(Part::Pods).await;
 }
