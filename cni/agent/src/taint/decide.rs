@@ -31,7 +31,7 @@ pub struct TaintState {
     attempts: BTreeMap<String, Attempts>,
     set: u64,
     rules: Vec<Rule>,
-    /// Pods of each rule by node and UID, once all of them are known.
+    /// Scheduled pods of each rule by node and UID, once all of them are known.
     pods: Vec<Option<BTreeMap<String, BTreeMap<String, Pod>>>>,
 }
 
@@ -173,7 +173,7 @@ impl TaintState {
     fn set_pods(&mut self, RuleRef { set, rule }: RuleRef, pods: Vec<Pod>) -> Touched {
         if let Some(place) = self.pods.get_mut(rule).filter(|_| set == self.set) {
             let mut all: BTreeMap<String, BTreeMap<_, _>> = BTreeMap::new();
-            pods.into_iter().for_each(|pod| {
+            pods.into_iter().filter(|pod| !pod.node.is_empty()).for_each(|pod| {
                 all.entry(pod.node.clone()).or_default().insert(pod.uid.clone(), pod);
             });
             *place = Some(all);
@@ -183,12 +183,19 @@ impl TaintState {
 
     fn set_pod(&mut self, RuleRef { set, rule }: RuleRef, pod: Pod, keep: Keep) -> Touched {
         let node = pod.node.clone();
+        // Events name the node once it is scheduled, so nothing would remove it from here.
+        if node.is_empty() {
+            return Touched::Some(BTreeSet::new());
+        }
         let place = self.pods.get_mut(rule).filter(|_| set == self.set);
         if let Some(all) = place.and_then(Option::as_mut) {
             let here = all.entry(node.clone()).or_default();
             match keep {
                 Keep::Yes => drop(here.insert(pod.uid.clone(), pod)),
                 Keep::No => drop(here.remove(&pod.uid)),
+            }
+            if here.is_empty() {
+                all.remove(&node);
             }
         }
         Touched::one(node)

@@ -245,3 +245,21 @@ fn a_node_that_is_gone_is_nobodys_business() {
     );
     assert_eq!(deeds(&actions), [], "the pod is that of the former node");
 }
+
+#[test]
+fn pods_that_are_gone_or_have_no_node_yet_are_not_kept() {
+    let (mut state, _) = leader(TaintPolicy::Both, &[node("a", &[])], &[pod("", None), pod("b", None)]);
+    assert_eq!(
+        state.decide(TaintEvent::Pod(SOURCE, Pod { uid: "x".to_owned(), ..pod("", None) }), seconds(1)),
+        []
+    );
+    let here = Pod { uid: "x".to_owned(), ..pod("a", Some(9)) };
+    state.decide(TaintEvent::Pod(SOURCE, here.clone()), seconds(2));
+    let nodes = |state: &TaintState| {
+        state.pods.iter().flatten().flat_map(BTreeMap::keys).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(nodes(&state), ["a", "b"]);
+    state.decide(TaintEvent::PodGone(SOURCE, here), seconds(3));
+    state.decide(TaintEvent::PodGone(SOURCE, pod("b", None)), seconds(3));
+    assert!(nodes(&state).is_empty(), "{:?}", state.pods);
+}
