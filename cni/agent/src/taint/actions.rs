@@ -22,17 +22,27 @@ pub(super) struct TaintChange {
     pub(super) patch: Value,
     /// Reason, for a person.
     pub(super) why: String,
+    pub(super) retries: Retries,
+}
+
+/// Retries of a change that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Retries {
+    /// For as long as it is needed.
+    Endless,
+    /// Until the process ends: a failure may be the last one.
+    Bounded,
 }
 
 /// Result, for the decision and for people.
 #[derive(Debug)]
-struct Ended {
-    outcome: PatchOutcome,
-    error: Option<ApiError>,
+pub(super) struct Ended {
+    pub(super) outcome: PatchOutcome,
+    pub(super) error: Option<ApiError>,
 }
 
 impl Ended {
-    fn failed(error: ApiError) -> Self {
+    pub(super) fn failed(error: ApiError) -> Self {
         Self { outcome: PatchOutcome::Failed, error: Some(error) }
     }
 
@@ -54,11 +64,11 @@ impl TaintChange {
         limit: Duration,
         metrics: &Metrics,
         recorder: &Recorder,
-    ) -> PatchOutcome {
+    ) -> Ended {
         let ended = self.send(client, limit).await;
         metrics.taint(self.deed, ended.result());
         self.tell(&ended, recorder);
-        ended.outcome
+        ended
     }
 
     async fn send(&self, client: &Client, limit: Duration) -> Ended {
@@ -86,6 +96,15 @@ impl TaintChange {
         }
     }
 
+    /// What is told of a failure.
+    fn failure(&self, error: &str) -> String {
+        let again = match self.retries {
+            Retries::Endless => ", and it is tried again",
+            Retries::Bounded => "",
+        };
+        format!("was not {}{again}: {error}", self.deed.name())
+    }
+
     fn tell(&self, ended: &Ended, recorder: &Recorder) {
         let Self { node, taint, deed, why, .. } = self;
         let done = deed.name();
@@ -105,9 +124,9 @@ impl TaintChange {
             }
             (PatchOutcome::Failed, error) => {
                 let error = error.as_ref().map(ToString::to_string).unwrap_or_default();
-                tracing::warn!(target: "taint", node, taint, "the taint was not {done}, and it is tried again: {error}");
-                let message = format!("taint {taint} was not {done}, and it is tried again: {error}");
-                recorder.record(about(), EventReason::NodeTaintFailed, message);
+                let failure = self.failure(&error);
+                tracing::warn!(target: "taint", node, taint, "the taint {failure}");
+                recorder.record(about(), EventReason::NodeTaintFailed, format!("taint {taint} {failure}"));
             }
         }
     }
@@ -131,7 +150,7 @@ mod tests {
         let script = Script::new(answers);
         let patch = patch(Some(&[json!({"key": "ours"})]), "ours", Deed::Remove);
         let [node, taint, why] = ["n", "ours", "because"].map(str::to_owned);
-        let change = TaintChange { node, taint, deed: Deed::Remove, patch, why };
+        let change = TaintChange { node, taint, deed: Deed::Remove, patch, why, retries: Retries::Endless };
         (change.send(&script.client(), LIMIT).await, script.asked())
     }
 
@@ -164,5 +183,15 @@ mod tests {
         );
         let (ended, _) = run(vec![Scripted::new(200, node(&json!([])))]).await;
         assert!(matches!(ended.outcome, PatchOutcome::Done(_)) && ended.error.is_none());
+    }
+
+    #[test]
+    fn a_failure_that_may_be_the_last_one_promises_no_other_attempt() {
+        let told = |retries| {
+            let [node, taint, why] = ["n", "ours", "because"].map(str::to_owned);
+            TaintChange { node, taint, deed: Deed::Add, patch: Value::Null, why, retries }.failure("503")
+        };
+        assert_eq!(told(Retries::Endless), "was not added, and it is tried again: 503");
+        assert_eq!(told(Retries::Bounded), "was not added: 503");
     }
 }

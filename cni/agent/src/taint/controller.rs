@@ -8,7 +8,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::actions::TaintChange;
+use super::actions::{Retries, TaintChange};
 use super::decide::{PatchOutcome, TaintAction, TaintEvent, TaintState};
 use crate::api::Client;
 use crate::events::Recorder;
@@ -73,7 +73,8 @@ impl TaintController {
                 }
                 TaintAction::Patch { node, deed, patch, why } => {
                     let controller = Arc::clone(self);
-                    let change = TaintChange { node, taint: self.key.clone(), deed, patch, why };
+                    let (taint, retries) = (self.key.clone(), Retries::Endless);
+                    let change = TaintChange { node, taint, deed, patch, why, retries };
                     tokio::spawn(async move { controller.act(change).await });
                 }
             }
@@ -124,7 +125,7 @@ impl TaintController {
         let outcome = {
             let Ok(_permit) = self.permits.acquire().await else { return };
             if self.may_act() {
-                change.make(&self.client, self.limit, &self.metrics, &self.recorder).await
+                change.make(&self.client, self.limit, &self.metrics, &self.recorder).await.outcome
             } else {
                 PatchOutcome::Failed
             }

@@ -15,11 +15,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::actions::TaintChange;
+use super::actions::{Ended, Retries, TaintChange};
 use super::decide::{PatchOutcome, wait};
 use super::model::Node;
 use super::taints::{has, patch};
-use crate::api::{Change, Client, Following, REQUEST_LIMIT, Resource};
+use crate::api::{ApiError, Change, Client, Following, REQUEST_LIMIT, Resource};
 use crate::events::Recorder;
 use crate::metrics::{Deed, Metrics, Watched};
 use crate::readiness::Readiness;
@@ -29,6 +29,8 @@ use crate::settings::Settings;
 const GRACE: Duration = Duration::from_secs(30);
 /// Deadline of restoring it at the end, with all retries.
 const RESTORE_LIMIT: Duration = Duration::from_secs(4);
+/// Deadline of a request then: one that hangs leaves time for others.
+const RESTORE_REQUEST_LIMIT: Duration = Duration::from_secs(1);
 
 /// Next action on the agent's own node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,7 +165,9 @@ impl OwnTaint {
             }
             let until = match next {
                 Next::Do(deed) => {
-                    let outcome = self.make(&node, deed, why(deed)).await;
+                    let change = self.change(&node, deed, why(deed), Retries::Endless);
+                    let outcome =
+                        change.make(&self.client, REQUEST_LIMIT, &self.metrics, &self.recorder).await.outcome;
                     course.ended(&outcome, start.elapsed());
                     if let PatchOutcome::Done(node) | PatchOutcome::Conflict(node) = outcome {
                         answered = Some(node);
@@ -183,33 +187,39 @@ impl OwnTaint {
         }
     }
 
-    async fn make(&self, node: &Node, deed: Deed, why: &str) -> PatchOutcome {
+    fn change(&self, node: &Node, deed: Deed, why: &str, retries: Retries) -> TaintChange {
         let patch = patch(node.taints.as_deref(), &self.key, deed);
         let (taint, why) = (self.key.clone(), why.to_owned());
-        let change = TaintChange { node: self.node.clone(), taint, deed, patch, why };
-        change.make(&self.client, REQUEST_LIMIT, &self.metrics, &self.recorder).await
+        TaintChange { node: self.node.clone(), taint, deed, patch, why, retries }
     }
 
     /// Puts it back, as everything is about to be uninstalled. It is tried for a few seconds: the process has to end.
     pub async fn restore(&self) {
-        let done = timeout(RESTORE_LIMIT, async {
-            let path = format!("/api/v1/nodes/{}", self.node);
-            let mut node = self.client.get::<Node>(&path, REQUEST_LIMIT).await;
-            while let Ok(now) = &node {
-                if has(now.taints.as_deref(), &self.key) {
-                    return;
-                }
-                match self.make(now, Deed::Add, "the plugin is uninstalled").await {
-                    PatchOutcome::Conflict(fresh) => node = Ok(fresh),
-                    _ => return,
-                }
-            }
-            if let Err(error) = node {
-                tracing::warn!(target: "taint", node = self.node, taint = self.key, "the taint was not added: {error}");
-            }
-        });
-        if done.await.is_err() {
+        if timeout(RESTORE_LIMIT, self.put_back()).await.is_err() {
             tracing::warn!(target: "taint", node = self.node, taint = self.key, "the taint was not added in time");
+        }
+    }
+
+    /// Until the node has it, is gone, or denies it.
+    async fn put_back(&self) {
+        let path = format!("/api/v1/nodes/{}", self.node);
+        for failures in 1.. {
+            let ended = match self.client.get::<Node>(&path, RESTORE_REQUEST_LIMIT).await {
+                Ok(node) if has(node.taints.as_deref(), &self.key) => return,
+                Ok(node) => {
+                    let change = self.change(&node, Deed::Add, "the plugin is uninstalled", Retries::Bounded);
+                    change.make(&self.client, RESTORE_REQUEST_LIMIT, &self.metrics, &self.recorder).await
+                }
+                Err(error) => {
+                    tracing::warn!(target: "taint", node = self.node, taint = self.key, "the taint was not added: {error}");
+                    Ended::failed(error)
+                }
+            };
+            let is_final = matches!(ended.error, None | Some(ApiError::Forbidden(_) | ApiError::NotFound(_)));
+            if is_final {
+                return;
+            }
+            elapsed(wait(failures).unwrap_or_default()).await;
         }
     }
 }
@@ -250,7 +260,13 @@ async fn elapsed(time: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
     use super::*;
+    use crate::api::testing::{Script, Scripted};
+    use crate::settings::load;
 
     fn seconds(number: u64) -> Duration {
         Duration::from_secs(number)
@@ -329,5 +345,66 @@ mod tests {
         course.ended(&PatchOutcome::Failed, due);
         assert_eq!(course.decide(CLEAN_RIGHT, due), Next::Wait(None));
         assert_eq!(course.decide(TAINTED_RIGHT, due), Next::Do(Deed::Remove), "and then it begins anew");
+    }
+
+    /// Own taint with a server of these responses.
+    fn own(answers: Vec<Scripted>) -> (OwnTaint, Script) {
+        let (script, metrics) = (Script::new(answers), Metrics::default());
+        let (recorder, _) = crate::events::channel(metrics.clone(), "n");
+        let settings = load(BTreeMap::new(), &BTreeMap::new(), |_| false).settings;
+        let own = OwnTaint {
+            key: "ours".to_owned(),
+            node: "n".to_owned(),
+            client: script.client(),
+            readiness: Readiness::default(),
+            settings: watch::channel(Arc::new(settings)).1,
+            metrics,
+            recorder,
+        };
+        (own, script)
+    }
+
+    fn answer(taints: &serde_json::Value) -> Scripted {
+        Scripted::new(200, json!({"metadata": {"name": "n"}, "spec": {"taints": taints}}).to_string())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn restoring_goes_on_after_failures_until_it_is_done() {
+        let (free, tainted) = (|| answer(&json!([])), || answer(&json!([{"key": "ours"}])));
+        let failure = |code| Scripted::new(code, "{}");
+        let (_open, hanging) = Scripted::streamed();
+        for (answers, requests) in [
+            (vec![failure(503), free(), failure(429), free(), tainted()], 5),
+            (vec![hanging, free(), failure(500), tainted()], 4),
+            (vec![free(), failure(409), free(), free(), tainted()], 5),
+        ] {
+            let (own, script) = own(answers);
+            let start = Instant::now();
+            own.restore().await;
+            assert_eq!(script.asked().len(), requests);
+            assert!(start.elapsed() < RESTORE_LIMIT, "{:?}", start.elapsed());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn restoring_ends_when_it_is_denied_or_the_node_is_gone_or_time_is_up() {
+        let free = || answer(&json!([]));
+        for code in [403, 404] {
+            let refusal = || Scripted::new(code, "{}");
+            for answers in [vec![refusal(), free()], vec![free(), refusal(), free()]] {
+                let requests = answers.len() - 1;
+                let (own, script) = own(answers);
+                own.restore().await;
+                assert_eq!(script.asked().len(), requests, "{code}");
+            }
+        }
+        let (own, script) = own((0..99).map(|_| Scripted::new(503, "{}")).collect());
+        let start = Instant::now();
+        own.restore().await;
+        assert_eq!(
+            (start.elapsed(), script.asked().len()),
+            (RESTORE_LIMIT, 6),
+            "0, 0.1, 0.3, 0.7, 1.5, 3.1 s"
+        );
     }
 }
