@@ -269,7 +269,7 @@ table! {
     NET_DIR = flag("mounted-cni-net-dir", Kind::Text, "/host/etc/cni/net.d", "Where the runtime's CNI configuration is mounted").mounted();
     RUN_DIR = flag("cni-agent-run-dir", Kind::Text, "/var/run/istio-cni", "Sockets and credentials; the same path inside and on the node").mounted();
     CA_FILE = flag("kube-ca-file", Kind::Text, "", "CA of the API server for the plugin (default: the service account's)").mounted();
-    SKIP_VERIFY = flag("skip-tls-verify", Kind::Bool, "false", "The plugin does not check the API server's certificate");
+    SKIP_VERIFY = flag("skip-tls-verify", Kind::Bool, "false", "Neither the plugin nor the agent checks the API server's certificate").pod();
     MONITORING_PORT = flag("monitoring-port", Kind::Port, "15014", "Port of /metrics; 0 for none").pod();
     ZTUNNEL = flag("ztunnel-uds-address", Kind::Text, "", "Accepted, without effect").unread();
     POD_NAMESPACE = flag("pod-namespace", Kind::Text, "", "The agent's own namespace (default: the service account's)").pod().at_start();

@@ -263,6 +263,7 @@ mod tests {
             ("NATIVE_NFTABLES", "true"),
             ("CHAINED_CNI_PLUGIN", "false"),
             ("CNI_CONF_NAME", "istio-cni.conf"),
+            ("SKIP_TLS_VERIFY", "true"),
         ]);
         let changes = decide(&values(&[]), &new, ALL);
         let refused = [
@@ -271,12 +272,13 @@ mod tests {
             "cni-conf-name",
             "monitoring-port",
             "mounted-cni-net-dir",
+            "skip-tls-verify",
         ];
         assert_eq!(names(&changes), (vec!["native-nftables"], refused.to_vec()));
         assert_eq!(changes.values[&table::NET_DIR].text, "/host/etc/cni/net.d");
         let whys: Vec<_> = changes.refused.iter().map(|one| &one.why).collect();
         let mount = &Refusal::Mount;
-        assert_eq!(whys, [mount, mount, mount, &Refusal::Pod, mount]);
+        assert_eq!(whys, [mount, mount, mount, &Refusal::Pod, mount, &Refusal::Pod]);
     }
 
     #[test]
