@@ -27,12 +27,7 @@ envFrom:
   - configMapRef:
       name: istio-cni-config
 env:
-  {{- range $name, $path := dict
-    "NODE_NAME" "spec.nodeName"
-    "POD_NAME" "metadata.name"
-    "POD_NAMESPACE" "metadata.namespace"
-    "REPAIR_NODE_NAME" "spec.nodeName"
-  }}
+  {{- range $name, $path := include "istio-cni.podFields" . | fromJson }}
   - name: {{ $name }}
     valueFrom:
       fieldRef:
@@ -76,6 +71,16 @@ httpGet:
 initialDelaySeconds: 1
 periodSeconds: 1
 failureThreshold: 2147483647
+{{- end -}}
+
+{{- /* Variables that are fields of the pod itself. */ -}}
+{{- define "istio-cni.podFields" -}}
+{{- toJson (dict
+  "NODE_NAME" "spec.nodeName"
+  "POD_NAME" "metadata.name"
+  "POD_NAMESPACE" "metadata.namespace"
+  "REPAIR_NODE_NAME" "spec.nodeName"
+) -}}
 {{- end -}}
 
 {{- /*

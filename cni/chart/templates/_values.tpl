@@ -116,7 +116,7 @@ before, which may be upstream's, in place of those of this one. Charts before 1.
 {{- include "istio-cni.limits" . -}}
 {{- end -}}
 
-{{- /* What no other value contradicts and is refused all the same: an image that nobody named, two agents on one node. */ -}}
+{{- /* What no other value contradicts and is refused all the same: an image that nobody named, two agents on one node, a second value of what the pod says of itself. */ -}}
 {{- define "istio-cni.limits" -}}
 {{- if and .enabled (ne .global.resourceScope "cluster") -}}
 {{- if contains "/" .image -}}
@@ -132,6 +132,12 @@ before, which may be upstream's, in place of those of this one. Charts before 1.
 {{- with .updateStrategy.rollingUpdate -}}
 {{- if not (has (toString (get . "maxSurge")) (list "" "0" "0%")) -}}
 {{- fail (printf "updateStrategy.rollingUpdate.maxSurge: %s: must be 0: two agents on one node, the old one and the new, would undo each other's work; set maxUnavailable instead" (toJson .maxSurge)) -}}
+{{- end -}}
+{{- end -}}
+{{- $env := .env -}}
+{{- range $name, $path := include "istio-cni.podFields" . | fromJson -}}
+{{- if hasKey $env $name -}}
+{{- fail (printf "env.%s: %s: must be left out: it is %s of the agent's pod" $name (get $env $name | toJson) $path) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -9,7 +9,7 @@ use crate::mistake::{GivenValue, Mistake, Mistakes};
 use crate::place::KeyPrefix;
 use crate::skew::Minor;
 use crate::spelling;
-use crate::values::{Backend, Provider, Release, ResourceScope, StatusGate, Values};
+use crate::values::{Backend, POD_FIELDS, Provider, Release, ResourceScope, StatusGate, Values};
 
 /// Inputs beside the values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -172,7 +172,15 @@ fn without_tools(values: &Values, place: KeyPrefix) -> Option<Mistake> {
 fn limits(values: &Values, place: KeyPrefix) -> Vec<Mistake> {
     let has_pods = values.enabled && values.global.resource_scope != ResourceScope::Cluster;
     let image = has_pods.then(|| unnamed(values, place)).flatten();
-    image.into_iter().chain(surge(values, place)).collect()
+    image.into_iter().chain(surge(values, place)).chain(pod_fields(values, place)).collect()
+}
+
+/// A second value of such a variable would beat the pod's own.
+fn pod_fields(values: &Values, place: KeyPrefix) -> impl Iterator<Item = Mistake> {
+    POD_FIELDS.into_iter().filter_map(move |(name, path)| {
+        let given = GivenValue::new(place.name(&format!("env.{name}")), values.env.get(name)?.as_str());
+        Some(Mistake::Wrong { given, wanted: format!("left out: it is {path} of the agent's pod") })
+    })
 }
 
 /// There is no image of ours on any registry: a name that was guessed could be anybody's, and it runs with the node's rights.

@@ -171,6 +171,16 @@ fn one_node_has_one_agent() {
 }
 
 #[test]
+fn what_the_pod_says_of_itself_is_said_once() {
+    for (name, path) in POD_FIELDS {
+        let want = format!("env.{name}: \"x\": must be left out: it is {path} of the agent's pod");
+        assert_eq!(refusal(&json!({"env": {name: "x"}})), want);
+        assert_eq!(refusal(&json!({"cni": {"env": {name: "x"}}})), want);
+        on("", &json!({"env": {name: null, format!("{name}_"): "x"}})).unwrap();
+    }
+}
+
+#[test]
 fn tools_that_the_image_lacks_are_not_asked_for() {
     for backend in ["iptables-nft", "iptables-legacy"] {
         let refusal = refusal(&json!({"backend": backend}));

@@ -23,6 +23,14 @@ impl Default for Release {
     }
 }
 
+/// Variables of the agent that are fields of its own pod.
+pub(crate) const POD_FIELDS: [(&str, &str); 4] = [
+    ("NODE_NAME", "spec.nodeName"),
+    ("POD_NAME", "metadata.name"),
+    ("POD_NAMESPACE", "metadata.namespace"),
+    ("REPAIR_NODE_NAME", "spec.nodeName"),
+];
+
 /// The values. What each is for is told in [`crate::table`].
 #[expect(clippy::struct_excessive_bools, reason = "the chart's switches are independent of each other")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::make::{or, put_unless_empty};
 use super::taint;
-use crate::values::Values;
+use crate::values::{POD_FIELDS, Values};
 
 /// Root and `DAC_OVERRIDE` write the runtime's directories, whoever owns them.
 const WRITING: [&str; 1] = ["DAC_OVERRIDE"];
@@ -164,16 +164,10 @@ fn security_context(values: &Values) -> Value {
 }
 
 fn variables(values: &Values) -> Vec<Value> {
-    let fields = [
-        ("NODE_NAME", "spec.nodeName"),
-        ("POD_NAME", "metadata.name"),
-        ("POD_NAMESPACE", "metadata.namespace"),
-        ("REPAIR_NODE_NAME", "spec.nodeName"),
-    ];
     let mut settings: BTreeMap<&str, &str> = of_pod(values).into_iter().collect();
     settings.extend(values.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     let settings = settings.into_iter().map(|(name, value)| variable(name, value));
-    fields.into_iter().map(|(name, path)| field(name, path)).chain(settings).collect()
+    POD_FIELDS.into_iter().map(|(name, path)| field(name, path)).chain(settings).collect()
 }
 
 /// Settings that hold for a pod's life: those that go with its mounts, and the taint of its own node. A change of them rolls the

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cases::Rendering;
 use crate::helm;
 
-fn wrong() -> [(&'static str, Value); 21] {
+fn wrong() -> [(&'static str, Value); 25] {
     [
         ("chaind", json!({ "chaind": true })),
         ("chained", json!({ "chained": "yes" })),
@@ -36,6 +36,10 @@ fn wrong() -> [(&'static str, Value); 21] {
             json!({ "updateStrategy": { "rollingUpdate": { "maxSurge": "25%", "maxUnavailable": 0 } } }),
         ),
         ("enabled", json!({ "enabled": "yes" })),
+        ("env.NODE_NAME: \"n\": must be left out", json!({ "env": { "NODE_NAME": "n" } })),
+        ("env.POD_NAME: \"p\": must be left out", json!({ "env": { "POD_NAME": "p" } })),
+        ("env.POD_NAMESPACE: \"\": must be left out", json!({ "cni": { "env": { "POD_NAMESPACE": "" } } })),
+        ("env.REPAIR_NODE_NAME: \"n\": must be left out", json!({ "env": { "REPAIR_NODE_NAME": "n" } })),
     ]
 }
 
