@@ -70,16 +70,23 @@ pub enum LegacyError {
 /// # Errors
 /// See [`LegacyError`].
 pub fn read() -> Result<FoundRules, LegacyError> {
-    let mut found = FoundRules::default();
-    for family in [Family::V4, Family::V6] {
-        let names = tables(family)?;
-        for table in Table::ALL.into_iter().filter(|table| names.iter().any(|name| name == table.name())) {
-            let chains = socket::chains(family, table)?;
-            let (family, name) = (FoundFamily::Legacy(family), table.name().to_owned());
-            found.tables.push(FoundTable { family, name, chains });
-        }
-    }
-    Ok(found)
+    let mut tables = read_family(Family::V4)?;
+    tables.extend(read_family(Family::V6)?);
+    Ok(FoundRules { tables })
+}
+
+/// Reads those of one family.
+///
+/// # Errors
+/// See [`LegacyError`].
+pub fn read_family(family: Family) -> Result<Vec<FoundTable>, LegacyError> {
+    let names = tables(family)?;
+    let there = Table::ALL.into_iter().filter(|table| names.iter().any(|name| name == table.name()));
+    let read = |table: Table| {
+        let chains = socket::chains(family, table)?;
+        Ok(FoundTable { family: FoundFamily::Legacy(family), name: table.name().to_owned(), chains })
+    };
+    there.map(read).collect()
 }
 
 /// The legacy tables that exist in the calling thread's namespace for a family. None where the kernel has no legacy back end.

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::ruleset::{Family, Table};
 
@@ -111,7 +112,7 @@ pub struct Step {
     /// 1-based position in the chain, as `iptables -L --line-numbers` shows it; of a native rule the place in its listing.
     pub position: usize,
     /// The rule without its chain, as [`crate::text::rule`] spells it in the ruleset's dialect.
-    pub rule: String,
+    pub rule: Arc<str>,
     /// The setting that the rule exists for.
     pub origin: crate::ruleset::Origin,
 }

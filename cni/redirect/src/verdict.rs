@@ -17,9 +17,12 @@ mod conditions;
 mod tests;
 mod walk;
 
+use std::cell::OnceCell;
+use std::sync::Arc;
+
 use crate::found::{FoundFamily, FoundRules};
-use crate::packet::{Outcome, Packet, Step, Verdict};
-use crate::ruleset::{Cidr, Dialect, Ruleset, Sense};
+use crate::packet::{Hook, Outcome, Packet, Step, Verdict};
+use crate::ruleset::{ChainRules, Cidr, Dialect, Family, Rule, Ruleset, Sense};
 use crate::text;
 
 use compiled::{Compiled, wanted_chains};
@@ -28,47 +31,93 @@ use walk::{RuleAt, Walk};
 /// Evaluates `packet` against `ruleset`. The steps are exactly the rules whose kernel counters the packet moves.
 #[must_use]
 pub fn verdict(ruleset: &Ruleset, packet: &Packet) -> Verdict {
-    let family = packet.family();
-    let compiled = Compiled::wanted(ruleset, family, packet.hook);
-    let mut walk = Walk::new(&compiled, packet);
-    walk.before(i32::MAX);
-    let chains = wanted_chains(ruleset, family);
-    let step = |at: &RuleAt| {
-        let chain = &chains[at.chain];
-        let rule = chain.rules[at.rule];
-        Step {
-            table: chain.table,
-            chain: match ruleset.dialect {
-                Dialect::Iptables => chain.chain.name(),
-                Dialect::Nft => chain.chain.native_name(),
-            },
-            position: at.rule + 1,
-            rule: text::rule(ruleset.dialect, rule),
-            origin: rule.origin,
+    Judge::new(ruleset).verdict(packet)
+}
+
+/// Rules of ours for many packets: those that a family meets at a hook are compiled once, for the first packet that does.
+pub struct Judge<'a> {
+    ruleset: &'a Ruleset,
+    /// By family and hook.
+    parts: [[OnceCell<Part<'a>>; 2]; 2],
+}
+
+/// What packets of a family meet at a hook.
+struct Part<'a> {
+    compiled: Compiled<'a>,
+    chains: Vec<ChainRules<'a>>,
+    /// Of each chain's rules.
+    texts: Vec<Vec<Arc<str>>>,
+}
+
+impl<'a> Judge<'a> {
+    /// Nothing is compiled yet.
+    #[must_use]
+    pub fn new(ruleset: &'a Ruleset) -> Self {
+        Self { ruleset, parts: Default::default() }
+    }
+
+    /// Evaluates `packet`, as [`verdict`].
+    #[must_use]
+    pub fn verdict(&self, packet: &Packet) -> Verdict {
+        let part = self.part(packet);
+        let mut walk = Walk::new(&part.compiled, packet);
+        walk.before(i32::MAX);
+        let step = |at: &RuleAt| {
+            let chain = &part.chains[at.chain];
+            Step {
+                table: chain.table,
+                chain: match self.ruleset.dialect {
+                    Dialect::Iptables => chain.chain.name(),
+                    Dialect::Nft => chain.chain.native_name(),
+                },
+                position: at.rule + 1,
+                rule: Arc::clone(&part.texts[at.chain][at.rule]),
+                origin: chain.rules[at.rule].origin,
+            }
+        };
+        Verdict {
+            outcome: walk.outcome,
+            rewritten: walk.rewritten,
+            steps: walk.steps.iter().map(step).collect(),
+            mark: walk.state.mark,
+            connmark: walk.state.connmark,
+            zone: walk.state.zone.unwrap_or(0),
         }
-    };
-    Verdict {
-        outcome: walk.outcome,
-        rewritten: walk.rewritten,
-        steps: walk.steps.iter().map(step).collect(),
-        mark: walk.state.mark,
-        connmark: walk.state.connmark,
-        zone: walk.state.zone.unwrap_or(0),
+    }
+
+    /// The conntrack zone that the raw table puts `packet` in. Conntrack comes after it, so what the packet says of its connection
+    /// does not matter.
+    #[must_use]
+    pub fn zone(&self, packet: &Packet) -> u16 {
+        let mut walk = Walk::new(&self.part(packet).compiled, packet);
+        walk.before(CONNTRACK);
+        walk.state.zone.unwrap_or(0)
+    }
+
+    fn part(&self, packet: &Packet) -> &Part<'a> {
+        let family = packet.family();
+        let [prerouting, output] = match family {
+            Family::V4 => &self.parts[0],
+            Family::V6 => &self.parts[1],
+        };
+        let part = match packet.hook {
+            Hook::Prerouting => prerouting,
+            Hook::Output => output,
+        };
+        part.get_or_init(|| {
+            let chains = wanted_chains(self.ruleset, family);
+            let text = |rule: &&Rule| text::rule(self.ruleset.dialect, rule).into();
+            Part {
+                compiled: Compiled::wanted(self.ruleset, &chains, packet.hook),
+                texts: chains.iter().map(|chain| chain.rules.iter().map(text).collect()).collect(),
+                chains,
+            }
+        })
     }
 }
 
 /// `NF_IP_PRI_CONNTRACK`: where conntrack itself runs.
 const CONNTRACK: i32 = -200;
-
-/// The conntrack zone that the raw table puts `packet` in. Conntrack comes after it, so what the packet says of its connection
-/// does not matter.
-#[must_use]
-pub fn zone(ruleset: &Ruleset, packet: &Packet) -> u16 {
-    let compiled = Compiled::wanted(ruleset, packet.family(), packet.hook);
-    let mut walk = Walk::new(&compiled, packet);
-    walk.before(CONNTRACK);
-    walk.state.zone.unwrap_or(0)
-}
 
 /// True if a prefix covers an address.
 #[must_use]

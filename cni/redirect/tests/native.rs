@@ -53,7 +53,7 @@ fn under_iptables(config: &Config, packet: &Packet) -> Verdict {
 }
 
 fn said(verdict: &Verdict) -> Vec<(&str, usize, &str)> {
-    verdict.steps.iter().map(|step| (step.chain, step.position, step.rule.as_str())).collect()
+    verdict.steps.iter().map(|step| (step.chain, step.position, &*step.rule)).collect()
 }
 
 const OUTBOUND: Outcome = Outcome::Redirected { port: 15001 };
@@ -86,7 +86,7 @@ fn ipv6_is_left_alone_if_the_first_address_is_ipv4() {
                     (Outcome::Untouched, 0, 0),
                     "{packet:?}"
                 );
-                assert!(native.steps.iter().all(|step| step.rule == "meta nfproto ipv6 counter return"));
+                assert!(native.steps.iter().all(|step| *step.rule == *"meta nfproto ipv6 counter return"));
                 assert_eq!(under_iptables(&config, &packet).outcome, Outcome::Untouched);
             }
         }
@@ -125,7 +125,7 @@ fn tproxy_marks_and_accepts_in_one_rule() {
         let last = verdict.steps.last().unwrap();
         assert_eq!(
             last.rule,
-            format!("meta l4proto tcp {family} to :15006 meta mark set 1337 counter accept")
+            format!("meta l4proto tcp {family} to :15006 meta mark set 1337 counter accept").into()
         );
     }
     let known = Packet { connection: Connection::Established, ..tcp(Hook::Prerouting, "eth0", "10.9.0.2") };

@@ -119,7 +119,7 @@ fn a_sidecar_with_default_settings() {
 fn the_rules_that_decided_are_named_with_their_places() {
     let steps = judged(&sidecar(), &out("eth0", "10.1.2.3", 443)).steps;
     let said: Vec<_> =
-        steps.iter().map(|step| (step.table, step.chain, step.position, step.rule.as_str())).collect();
+        steps.iter().map(|step| (step.table, step.chain, step.position, &*step.rule)).collect();
     assert_eq!(
         said,
         [
@@ -145,7 +145,7 @@ fn a_packet_without_a_socket_has_no_owner_to_match_and_none_to_exempt() {
     let verdict_on_lo = judged(&sidecar(), &unowned(out("lo", "10.9.0.2", 8080)));
     assert_eq!(verdict_on_lo.outcome, UNTOUCHED);
     assert!(
-        verdict_on_lo.steps.iter().any(|step| step.rule == "-o lo -m owner ! --uid-owner 1337 -j RETURN")
+        verdict_on_lo.steps.iter().any(|step| *step.rule == *"-o lo -m owner ! --uid-owner 1337 -j RETURN")
     );
     assert_eq!(judged(&sidecar(), &unowned(out("eth0", "10.1.2.3", 443))).outcome, OUTBOUND);
     let rule = drop_if(Match::Owner(Sense::Not, Owner::Uid(Id::Number(1337))));

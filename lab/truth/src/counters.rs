@@ -105,13 +105,14 @@ impl Live {
         }
     }
 
-    /// Packets by rule of a family's tables, in the order of [`read`].
-    pub(crate) fn packets(&mut self, family: NfFamily) -> anyhow::Result<Vec<u64>> {
+    /// Packets by rule of the tables that a packet of this family meets, in the order of [`read`].
+    pub(crate) fn packets(&mut self, dialect: Dialect, family: Family) -> anyhow::Result<Vec<u64>> {
         match self {
-            Self::NfTables(list) => list.packets(number(family)),
+            Self::NfTables(list) => list.packets(number(met_by(dialect, family))),
             Self::Legacy => {
-                let all = read(Backend::IptablesLegacy)?.into_iter();
-                Ok(all.filter(|(place, _)| place.family == family).map(|(_, packets)| packets).collect())
+                let tables = netfilter::legacy::read_family(family)?;
+                let rules = tables.iter().flat_map(|table| &table.chains).flat_map(|chain| &chain.rules);
+                Ok(rules.map(|rule| rule.packets.unwrap_or_default()).collect())
             }
         }
     }

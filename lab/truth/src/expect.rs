@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 
 use redirect::Config;
 use redirect::packet::Outcome;
-use redirect::ruleset::{Dialect, Family, Ruleset};
+use redirect::ruleset::{Dialect, Family};
+use redirect::verdict::Judge;
 
 use crate::counters::{Place as RulePlace, met_by};
 use crate::derive::{APP, proxy, proxy_ports};
@@ -47,15 +48,15 @@ pub fn pod(config: &Config) -> Pod {
 
 /// Course of a packet and of its reply.
 #[must_use]
-pub fn course(rules: &Ruleset, pod: &Pod, spec: &Spec, source_port: u16) -> Course {
-    follow(rules, pod, &spec.packet(source_port), spec.shape())
+pub fn course(judge: &Judge<'_>, pod: &Pod, spec: &Spec, source_port: u16) -> Course {
+    follow(judge, pod, &spec.packet(source_port), spec.shape())
 }
 
 /// The evaluator's prediction.
 #[must_use]
-pub fn expect(rules: &Ruleset, spec: &Spec, source_port: u16, course: &Course) -> Expected {
-    let native = rules.dialect == Dialect::Nft;
-    let family = met_by(rules.dialect, spec.family());
+pub fn expect(dialect: Dialect, spec: &Spec, source_port: u16, course: &Course) -> Expected {
+    let native = dialect == Dialect::Nft;
+    let family = met_by(dialect, spec.family());
     let steps = course.verdicts.iter().flat_map(|verdict| &verdict.steps);
     let place = |step: &redirect::packet::Step| RulePlace {
         family,

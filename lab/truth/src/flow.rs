@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Course of a connection: every packet of it at every hook that it meets, with the effects of conntrack and routing
-//! in between. [`redirect::verdict::verdict`] judges one packet at one hook; this follows the packet to where it ends and the answer back.
+//! in between. [`Judge`] judges one packet at one hook; this follows the packet to where it ends and the answer back.
 //!
 //! It models what the kernel does between our rules: a packet to the pod itself is looped through `lo` and brings its conntrack
 //! entry along, an entry belongs to a zone, an answer leaves with the address that its question was sent to, and a marked
@@ -15,8 +15,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use redirect::host::{INBOUND_V6, loopback};
 use redirect::packet::{Connection, Hook, Layer4, Outcome, Packet, Verdict};
-use redirect::ruleset::{Cidr, Family, Ruleset, Target};
-use redirect::verdict::verdict;
+use redirect::ruleset::{Cidr, Family};
+use redirect::verdict::Judge;
 
 use track::{Direction, Tracker};
 
@@ -123,10 +123,9 @@ impl Pod {
 
 /// Follows a connection from its first packet, whose interface, if it is sent by the pod, is for routing to decide.
 #[must_use]
-pub fn follow(rules: &Ruleset, pod: &Pod, first: &Packet, shape: Shape) -> Course {
-    let has_zones = rules.rules.iter().any(|rule| matches!(rule.target, Target::CtZone(_)));
+pub fn follow(judge: &Judge<'_>, pod: &Pod, first: &Packet, shape: Shape) -> Course {
     let tracker = Tracker::new(shape != Shape::Stray);
-    let mut walk = Walk { rules, has_zones, pod, tracker, verdicts: Vec::new() };
+    let mut walk = Walk { judge, pod, tracker, verdicts: Vec::new() };
     let (end, outcome) = walk.pass(Direction::Forward, first.clone());
     let Some(answer) = walk.answer(first, shape, end, outcome) else {
         return Course { verdicts: walk.verdicts, end, is_answered: false };
@@ -141,15 +140,14 @@ pub fn follow(rules: &Ruleset, pod: &Pod, first: &Packet, shape: Shape) -> Cours
     Course { verdicts: walk.verdicts, end, is_answered }
 }
 
-struct Walk<'a> {
-    rules: &'a Ruleset,
-    has_zones: bool,
+struct Walk<'a, 'r> {
+    judge: &'a Judge<'r>,
     pod: &'a Pod,
     tracker: Tracker,
     verdicts: Vec<Verdict>,
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     /// Takes a packet from its first hook to where it ends.
     fn pass(&mut self, direction: Direction, mut packet: Packet) -> (End, Outcome) {
         if packet.hook == Hook::Output {
@@ -175,7 +173,7 @@ impl Walk<'_> {
         packet.interface = LO.into();
         (packet.uid, packet.gid) = (None, None);
         packet.connmark = judged.connmark;
-        let looped = verdict(self.rules, &packet);
+        let looped = self.judge.verdict(&packet);
         self.tracker.note(judged.zone, looped.connmark);
         let outcome = if looped.outcome == Outcome::Untouched { judged.outcome } else { looped.outcome };
         let end = self.arrive(&packet, &looped, None);
@@ -185,9 +183,9 @@ impl Walk<'_> {
 
     /// Judges a packet at its first hook: its zone decides which connection it belongs to.
     fn judge(&mut self, direction: Direction, packet: &mut Packet) -> Verdict {
-        let zone = if self.has_zones { redirect::verdict::zone(self.rules, packet) } else { 0 };
+        let zone = self.judge.zone(packet);
         (packet.connection, packet.connmark) = self.tracker.find(direction, zone);
-        let judged = verdict(self.rules, packet);
+        let judged = self.judge.verdict(packet);
         self.tracker.note(zone, judged.connmark);
         if packet.connection == Connection::New
             && let Some(port) = judged.rewritten

@@ -13,6 +13,7 @@ use netfilter::{Backend, ground};
 use redirect::Config;
 use redirect::generate::ruleset;
 use redirect::ruleset::Ruleset;
+use redirect::verdict::Judge;
 
 use crate::counters::{self, Known, Live, Place};
 use crate::data::{self, Case};
@@ -154,7 +155,7 @@ impl Lane<'_> {
         let pod = expect::pod(&config);
         let mut pass = Pass {
             case,
-            rules: &rules,
+            judge: Judge::new(&rules),
             pod: &pod,
             proxy: &Proxy::listen(&config).context("cannot listen as the proxy")?,
             known: &known,
@@ -232,14 +233,13 @@ impl Lane<'_> {
             // The kernel looks through the whole machine's connections for that.
             forget::connections()?;
         }
-        let course = expect::course(pass.rules, pass.pod, spec, port);
-        let expected = expect::expect(pass.rules, spec, port, &course);
+        let course = expect::course(&pass.judge, pass.pod, spec, port);
+        let expected = expect::expect(self.plan.backend.dialect(), spec, port, &course);
         // The first one that is astray may only be late. Where one is, all others are believed sooner.
         let patience = if self.findings.astray.is_empty() { MORE_PATIENCE } else { PATIENCE };
         let patience = course.is_answered.then_some(patience);
         let seen = exchange::send(&self.net, pass.proxy, spec, port, patience)?;
-        let family = counters::met_by(self.plan.backend.dialect(), spec.family());
-        let moved = pass.moved(family, &expected)?;
+        let moved = pass.moved(self.plan.backend.dialect(), spec.family(), &expected)?;
         self.findings.packets += 1;
         *self.findings.outcomes.entry(expected.word).or_default() += 1;
         let is_astray = !expect::agrees(&expected.seen, &seen);

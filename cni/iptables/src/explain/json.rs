@@ -101,7 +101,7 @@ fn packet(plan: &Plan, asked: &Query) -> Value {
                 "table": table_name(&plan.ruleset, step.table),
                 "chain": step.chain,
                 "position": step.position,
-                "rule": step.rule,
+                "rule": &*step.rule,
                 "setting": reason(plan, step.origin),
             })
         })

@@ -4,7 +4,7 @@
 
 use crate::found::{Action, ChainKind, Condition, Entry, FoundFamily, FoundHook, FoundRules, Policy};
 use crate::packet::Hook;
-use crate::ruleset::{Chain, Dialect, Family, Match, Rule, Ruleset, Table, Target};
+use crate::ruleset::{Chain, ChainRules, Dialect, Family, Match, Rule, Ruleset, Table, Target};
 
 /// Conditions of a rule.
 #[derive(Debug, Clone, Copy)]
@@ -73,9 +73,8 @@ const ORDER: [(Table, i32, ChainKind); 3] = [
 ];
 
 impl<'a> Compiled<'a> {
-    /// Rules of ours. Chains are numbered as [`wanted_chains`] lists them.
-    pub(super) fn wanted(ruleset: &'a Ruleset, family: Family, hook: Hook) -> Self {
-        let held = wanted_chains(ruleset, family);
+    /// Rules of ours, which [`wanted_chains`] lists; chains keep their numbers.
+    pub(super) fn wanted(ruleset: &Ruleset, held: &[ChainRules<'a>], hook: Hook) -> Self {
         let number = |table, chain| held.iter().position(|at| (at.table, at.chain) == (table, chain));
         let rule = |rule: &'a Rule| CompiledRule {
             asked: Asked::Wanted(&rule.matches),
@@ -134,7 +133,7 @@ impl<'a> Compiled<'a> {
 }
 
 /// The chains of ours that packets of a family meet.
-pub(super) fn wanted_chains(ruleset: &Ruleset, family: Family) -> Vec<crate::ruleset::ChainRules<'_>> {
+pub(super) fn wanted_chains(ruleset: &Ruleset, family: Family) -> Vec<ChainRules<'_>> {
     match ruleset.dialect {
         Dialect::Iptables => ruleset.chains(family),
         Dialect::Nft => ruleset.inet_chains(),

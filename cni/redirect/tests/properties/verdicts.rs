@@ -104,7 +104,7 @@ proptest! {
         for step in &steps {
             let chain = chains.iter().find(|at| at.table == step.table && name(at.chain) == step.chain);
             let rule = chain.and_then(|at| at.rules.get(step.position - 1));
-            prop_assert_eq!(rule.map(|rule| text::rule(ruleset.dialect, rule)), Some(step.rule.clone()));
+            prop_assert_eq!(rule.map(|rule| text::rule(ruleset.dialect, rule).into()), Some(step.rule.clone()));
         }
         let order = |table| [Table::Raw, Table::Mangle, Table::Nat].iter().position(|&other| other == table);
         prop_assert!(steps.is_sorted_by_key(|step| order(step.table)));

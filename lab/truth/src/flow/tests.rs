@@ -7,10 +7,14 @@ use super::*;
 use redirect::config::{Config, Dns, Mode};
 use redirect::generate::ruleset;
 use redirect::list::{Selection, inbound_ports};
-use redirect::ruleset::{Port, Table};
+use redirect::ruleset::{Port, Ruleset, Table};
 
 const APP: Owner = Owner { uid: 1000, gid: 1000 };
 const PROXY: Owner = Owner { uid: 1337, gid: 1337 };
+
+fn followed(rules: &Ruleset, pod: &Pod, first: &Packet, shape: Shape) -> Course {
+    follow(&Judge::new(rules), pod, first, shape)
+}
 
 fn link(name: &'static str, address: &str, length: u8) -> Link {
     Link { name: name.into(), address: Cidr { address: address.parse().unwrap(), length } }
@@ -70,7 +74,7 @@ fn delivered(port: u16, local: &str) -> End {
 #[test]
 fn a_redirected_connection_is_followed_to_lo_and_back() {
     let first = packet(Hook::Output, "eth0", "10.8.0.2", ("192.0.2.10", 443));
-    let course = follow(&ruleset(&sidecar(Mode::Redirect)).unwrap(), &pod(vec![]), &first, Shape::Stream);
+    let course = followed(&ruleset(&sidecar(Mode::Redirect)).unwrap(), &pod(vec![]), &first, Shape::Stream);
     assert_eq!((course.end, course.is_answered), (delivered(15001, "127.0.0.1:15001"), true));
     // Two packets each way, each at OUTPUT and at PREROUTING of lo; only the first meets nat.
     assert_eq!(course.verdicts.len(), 8);
@@ -82,7 +86,7 @@ fn a_redirected_connection_is_followed_to_lo_and_back() {
 fn an_answer_in_another_zone_begins_a_connection() {
     let config = Config { dns: Dns::All, outbound_ports_exclude: vec![Port::One(53)], ..Config::default() };
     let first = udp(packet(Hook::Output, "lo", "10.8.0.2", ("10.8.0.2", 53)));
-    let course = follow(&ruleset(&config).unwrap(), &pod(vec![]), &first, Shape::Exchange);
+    let course = followed(&ruleset(&config).unwrap(), &pod(vec![]), &first, Shape::Exchange);
     assert_eq!((course.end, course.verdicts[0].zone), (delivered(53, "10.8.0.2:53"), 2));
     assert!(course.verdicts[2].steps.iter().any(|step| step.table == Table::Nat));
 }
@@ -95,7 +99,7 @@ fn a_loopback_address_does_not_leave_in_ipv4() {
         let first = Packet { uid: Some(1337), gid: Some(1337), mark: 1337, ..first };
         let rules = ruleset(&sidecar(Mode::Tproxy)).unwrap();
         let marks = vec![(Family::V4, 1337), (Family::V6, 1337)];
-        assert_eq!(follow(&rules, &pod(marks), &first, Shape::Stream).is_answered, answered, "{source}");
+        assert_eq!(followed(&rules, &pod(marks), &first, Shape::Stream).is_answered, answered, "{source}");
     }
 }
 
@@ -106,9 +110,9 @@ fn tproxy_takes_the_answer_to_a_guest_s_connection() {
     config.inbound_ports_exclude = vec![Port::One(443)];
     let rules = ruleset(&config).unwrap();
     let first = packet(Hook::Prerouting, "k6t-eth0", "10.9.0.2", ("192.0.2.10", 443));
-    let with_routes = follow(&rules, &pod(vec![(Family::V4, 1337)]), &first, Shape::Stream);
+    let with_routes = followed(&rules, &pod(vec![(Family::V4, 1337)]), &first, Shape::Stream);
     assert_eq!((with_routes.end, with_routes.is_answered), (End::Left, false));
-    assert!(follow(&rules, &pod(vec![]), &first, Shape::Stream).is_answered);
+    assert!(followed(&rules, &pod(vec![]), &first, Shape::Stream).is_answered);
 }
 
 /// nf_tproxy assigns the socket before nat rewrites the header, and tcp_v4_rcv takes the assigned one (skb_steal_sock).
@@ -119,7 +123,7 @@ fn a_socket_that_tproxy_chose_gets_what_redirect_rewrote() {
     config.outbound_ranges_include =
         Selection::List(vec![Cidr { address: "192.0.2.0".parse().unwrap(), length: 24 }]);
     let first = packet(Hook::Prerouting, "k6t-eth0", "10.9.0.2", ("192.0.2.10", 443));
-    let course = follow(&ruleset(&config).unwrap(), &pod(vec![(Family::V4, 1337)]), &first, Shape::Stream);
+    let course = followed(&ruleset(&config).unwrap(), &pod(vec![(Family::V4, 1337)]), &first, Shape::Stream);
     assert_eq!(course.end, delivered(15006, "10.9.0.1:15001"));
 }
 
@@ -133,7 +137,7 @@ fn tproxy_loops_if_a_loopback_range_is_captured() {
     for (ranges, port) in [(Selection::All, 8080), (looped, 15006)] {
         let config = Config { outbound_ranges_include: ranges, ..sidecar(Mode::Tproxy) };
         let course =
-            follow(&ruleset(&config).unwrap(), &pod(vec![(Family::V4, 1337)]), &first, Shape::Stream);
+            followed(&ruleset(&config).unwrap(), &pod(vec![(Family::V4, 1337)]), &first, Shape::Stream);
         assert!(matches!(course.end, End::Delivered { port: at, .. } if at == port), "{:?}", course.end);
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use netfilter::snapshot::NfFamily;
-use redirect::ruleset::Ruleset;
+use redirect::ruleset::{Dialect, Family};
+use redirect::verdict::Judge;
 
-use crate::counters::{Known, Live, Place};
+use crate::counters::{Known, Live, Place, met_by};
 use crate::data::Case;
 use crate::exchange::{self, Proxy};
 use crate::expect::{self, Expected};
@@ -20,7 +20,7 @@ use super::Plan;
 /// A configuration that is programmed.
 pub(super) struct Pass<'a> {
     pub(super) case: &'a Case,
-    pub(super) rules: &'a Ruleset,
+    pub(super) judge: Judge<'a>,
     pub(super) pod: &'a Pod,
     pub(super) proxy: &'a Proxy,
     pub(super) known: &'a [Known],
@@ -36,16 +36,22 @@ pub(super) struct Pass<'a> {
 impl Pass<'_> {
     /// The rules that moved since the last packet, of the tables that packets of its family meet. A packet that gets no answer ends without an event,
     /// so counters are read until they say what was expected, or for as long as one may be behind.
-    pub(super) fn moved(&mut self, family: NfFamily, expected: &Expected) -> anyhow::Result<BTreeSet<Place>> {
+    pub(super) fn moved(
+        &mut self,
+        dialect: Dialect,
+        family: Family,
+        expected: &Expected,
+    ) -> anyhow::Result<BTreeSet<Place>> {
         let deadline = Instant::now() + self.settling;
+        let tables = met_by(dialect, family);
         loop {
-            let after = self.live.packets(family)?;
-            let before = || self.counters.iter().filter(|(place, _)| place.family == family);
+            let after = self.live.packets(dialect, family)?;
+            let before = || self.counters.iter().filter(|(place, _)| place.family == tables);
             ensure!(after.len() == before().count(), "{} rules are not those that were there", after.len());
             let pairs = before().zip(&after).filter(|((_, before), now)| before != *now);
             let moved: BTreeSet<Place> = pairs.map(|((place, _), _)| place.clone()).collect();
             if moved == expected.moved || Instant::now() >= deadline {
-                let before = self.counters.iter_mut().filter(|(place, _)| place.family == family);
+                let before = self.counters.iter_mut().filter(|(place, _)| place.family == tables);
                 before.zip(after).for_each(|((_, before), now)| *before = now);
                 return Ok(moved);
             }
