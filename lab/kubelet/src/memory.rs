@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use cluster::Memory;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -73,8 +73,6 @@ impl NetnsNode {
         parts.credentials = None;
         (last["status"]["phase"], last["status"]["reason"]) = (json!("Failed"), json!("Evicted"));
         last["status"]["message"] = json!(WHY);
-        let pods: Api<Pod> = Api::namespaced(self.access.client.clone(), &slot.plan.pod.namespace);
-        pods.patch_status(&slot.plan.pod.name, &PatchParams::default(), &Patch::Merge(last)).await?;
-        Ok(())
+        self.tell_status(&slot.plan.pod, last).await
     }
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cluster::profile::PodUid;
 use cluster::{BASE_PLUGIN, Installed, Kernel, Leftovers, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
 use hand::Client;
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -25,6 +25,7 @@ use crate::api_access::ApiAccess;
 use crate::cni::call::Caller;
 use crate::cni::chain::Chain;
 use crate::cni::multus::{self, Multus};
+use crate::controllers::actions::api_of;
 use crate::controllers::owned::text;
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
@@ -282,9 +283,8 @@ impl NetnsNode {
             container.end_told = !container.runs();
         }
         let patch = status(plan, parts, self.options.back_off.is_some(), &self.addresses());
-        let pods: Api<Pod> = Api::namespaced(self.access.client.clone(), &plan.pod.namespace);
         // A pod that was deleted meanwhile has no status to report.
-        let _ = pods.patch_status(&plan.pod.name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        let _ = self.tell_status(&plan.pod, patch).await;
         let failed = match &parts.start {
             Some(PodStart::SandboxFailed { message, .. } | PodStart::LabFailed { why: message }) => {
                 Some(message)
@@ -299,8 +299,14 @@ impl NetnsNode {
     /// Reports a pod whose containers have ended for good, whatever its restart policy.
     pub(crate) async fn report_last(&self, slot: &Slot, parts: &mut Parts) {
         let patch = self.last_status(slot, parts);
-        let pods: Api<Pod> = Api::namespaced(self.access.client.clone(), &slot.plan.pod.namespace);
-        let _ = pods.patch_status(&slot.plan.pod.name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        let _ = self.tell_status(&slot.plan.pod, patch).await;
+    }
+
+    /// Tells the API server of a pod's status. Nobody looks at the pod that it answers with, so that stays undecoded.
+    pub(crate) async fn tell_status(&self, pod: &PodName, patch: Value) -> Result<(), Error> {
+        let pods = api_of(&self.access.client, "Pod", &pod.namespace)?;
+        pods.patch_status(&pod.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(())
     }
 
     /// Status of a pod whose containers have ended for good.

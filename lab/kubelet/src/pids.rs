@@ -3,6 +3,7 @@
 //! other's. The kernel ends all of them with the first one.
 
 use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, PipeReader};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -15,6 +16,9 @@ use tokio::process::{Child, Command};
 use crate::error::Error;
 use crate::netns;
 use crate::rootfs::NodeRoot;
+
+/// Line of `workload pause`.
+const READY: &str = "ready pause";
 
 /// Pid namespace of a node, as long as this value lives.
 #[derive(Debug)]
@@ -36,13 +40,17 @@ impl Pids {
     /// The kernel refuses it.
     pub async fn start(workload: &Path, netns: &Path, root: NodeRoot) -> Result<Self, Error> {
         let mut command = Command::new(workload);
-        command.arg("pause").env_clear();
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        command.arg("pause").env_clear().stdin(Stdio::null()).kill_on_drop(true);
         let workload = workload.to_owned();
         netns::inside(netns, move || {
             root.lay_out()?;
             unshare(CloneFlags::CLONE_NEWPID).map_err(|e| Error::system("make a pid namespace")(e.into()))?;
-            let first = command.spawn().map_err(Error::file("run", &workload))?;
+            let cannot = || Error::file("run", &workload);
+            let (said, out) = io::pipe().map_err(cannot())?;
+            command.arg("--proc").arg(root.0.join("proc"));
+            command.stdout(out.try_clone().map_err(cannot())?).stderr(out);
+            let first = command.spawn().map_err(cannot())?;
+            drop(command);
             // It has a number until somebody waits for it.
             let own = format!("/proc/{}/ns", first.id().unwrap_or_default());
             let open = |name| {
@@ -50,7 +58,7 @@ impl Pids {
                 File::open(&path).map_err(Error::file("open", path))
             };
             let pids = Self { first, namespace: open("pid")?, mounts: open("mnt")? };
-            mount_first_proc(&workload, &root.0.join("proc"))?;
+            has_mounted(&workload, said)?;
             // Its program is the lab's, which the node does not have: it is moved there once it runs.
             root.enter()?;
             Ok(pids)
@@ -82,14 +90,10 @@ impl Pids {
     }
 }
 
-/// Mounts the `/proc` of the pid namespace that this thread starts processes in: one of these has to do it.
-fn mount_first_proc(workload: &Path, at: &Path) -> Result<(), Error> {
-    let mut command = std::process::Command::new(workload);
-    command.arg("mount-proc").arg(at).env_clear().stdin(Stdio::null());
-    let output = command.output().map_err(Error::file("run", workload))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let why = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
-    Err(Error::Process { program: workload.to_owned(), why })
+/// Waits for the first process' only line. It mounts the `/proc` of its pid namespace before that, which nobody outside can do.
+fn has_mounted(workload: &Path, said: PipeReader) -> Result<(), Error> {
+    let mut line = String::new();
+    BufReader::new(said).read_line(&mut line).map_err(Error::file("hear", workload))?;
+    let why = line.trim_end().to_owned();
+    if why == READY { Ok(()) } else { Err(Error::Process { program: workload.to_owned(), why }) }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use cluster::PodName;
 use k8s_openapi::api::core::v1::{Container, Pod, PodDNSConfig, PodSecurityContext, PodSpec};
 use protocol::pod::{MIRROR_ANNOTATION, PodFacts};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::env::Sources;
@@ -156,8 +157,8 @@ impl Plan {
     /// # Errors
     /// It is no pod.
     pub fn new(object: &Value, binaries: &Binaries) -> Result<Self, Error> {
-        let facts: PodFacts = serde_json::from_value(object.clone())?;
-        let pod: Pod = serde_json::from_value(object.clone())?;
+        let facts = PodFacts::deserialize(object)?;
+        let pod = Pod::deserialize(object)?;
         let spec = pod.spec.unwrap_or_default();
         let resolv_conf = resolv_conf(spec.dns_config.as_ref());
         let volumes = volumes(&spec);

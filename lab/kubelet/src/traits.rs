@@ -23,6 +23,7 @@ use tokio::sync::watch;
 
 use crate::applied::apply;
 use crate::cni::chain::{Attachment, ChainError};
+use crate::controllers::actions::api_of;
 use crate::error::Error;
 use crate::node::NetnsNode;
 use crate::tier::NetnsCluster;
@@ -42,8 +43,7 @@ impl Cluster for NetnsCluster {
     }
 
     async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Value>, LabError> {
-        let pods: Api<Pod> = Api::namespaced(self.client().clone(), namespace);
-        let found = pods.get_opt(name).await.map_err(Error::from)?;
+        let found = api_of(self.client(), "Pod", namespace)?.get_opt(name).await.map_err(Error::from)?;
         Ok(found.map(serde_json::to_value).transpose().map_err(Error::from)?)
     }
 

@@ -84,11 +84,10 @@ enum Command {
     /// Be the first process of a node: mount what a node has, reap what nobody waits for.
     Node(node::NodeOptions),
     /// Do nothing until killed.
-    Pause,
-    /// Mount a `/proc`, which shows the processes that whoever mounts it is one of.
-    MountProc {
-        /// Where.
-        at: PathBuf,
+    Pause {
+        /// Where to mount a `/proc` first, which shows the processes of this one's namespace.
+        #[arg(long)]
+        proc: Option<PathBuf>,
     },
     /// End at once.
     Exit {
@@ -129,8 +128,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Record(options) => return record::run(&options),
             Command::OciRuntime(options) => oci::run(&options)?,
             Command::Node(options) => node::run(&options).await?,
-            Command::Pause => pause().await?,
-            Command::MountProc { at } => mount_proc(&at)?,
+            Command::Pause { proc } => pause(proc.as_deref()).await?,
             Command::Exit { code } => return Ok(ExitCode::from(code)),
         }
         Ok(ExitCode::SUCCESS)
@@ -144,7 +142,10 @@ fn mode_of_environment() -> Mode {
     }
 }
 
-async fn pause() -> io::Result<()> {
+async fn pause(proc: Option<&Path>) -> io::Result<()> {
+    if let Some(at) = proc {
+        mount_proc(at)?;
+    }
     line::announce("ready pause")?;
     pending().await
 }

@@ -11,6 +11,8 @@ use crate::stop::{Step, Stop};
 
 /// Length of a burst of news: one change touches several objects, and takes several requests.
 const BURST: Duration = Duration::from_millis(8);
+/// Times that a burst takes as long as the look before it, if that is more: where news never ends, looks take a quarter of the time.
+const SHARE: u32 = 3;
 /// Longest pause between looks at what nobody tells of.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -68,6 +70,7 @@ async fn until<T>(
     let (since, deadline) = (Instant::now(), deadline * tier.patience());
     let mut news = tier.news().await?;
     loop {
+        let began = Instant::now();
         match look(deadline.saturating_sub(since.elapsed()), found()).await {
             Err(Stop::Wrong(_) | Stop::Harness(_)) if since.elapsed() < deadline => {}
             ended => return ended,
@@ -75,14 +78,15 @@ async fn until<T>(
         let poll = tier.poll_interval();
         // A look costs the processor that the awaited needs.
         let pause = (since.elapsed() / 8).clamp(poll, PAUSE.max(poll));
-        burst_over(&mut *news, pause).await;
+        let burst = (began.elapsed() * SHARE).clamp(BURST, PAUSE);
+        burst_over(&mut *news, pause, burst).await;
     }
 }
 
 /// Returns once a burst of news is over, or after the pause.
-async fn burst_over(news: &mut dyn News, pause: Duration) {
+async fn burst_over(news: &mut dyn News, pause: Duration, burst: Duration) {
     if timeout(pause, news.next()).await.is_ok() {
-        let over = Instant::now() + BURST;
+        let over = Instant::now() + burst;
         while timeout_at(over, news.next()).await.is_ok() {}
     }
 }
