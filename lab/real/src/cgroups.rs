@@ -20,9 +20,15 @@ pub fn name(pid: u32) -> String {
     format!("{PREFIX}{pid}")
 }
 
+/// True if the one hierarchy is of version 2.
+#[must_use]
+pub fn is_unified(mounts: &Path) -> bool {
+    mounts.join(CONTROLLERS).exists()
+}
+
 /// Hierarchies with controllers: those of version 1, or the one of version 2.
 fn controlled(mounts: &Path) -> Vec<PathBuf> {
-    if mounts.join(CONTROLLERS).exists() {
+    if is_unified(mounts) {
         return vec![mounts.to_owned()];
     }
     // One of version 2 beside those of version 1 has none.
@@ -30,8 +36,9 @@ fn controlled(mounts: &Path) -> Vec<PathBuf> {
 }
 
 /// Hierarchies; other names of them are links.
-fn mounted(mounts: &Path) -> Vec<PathBuf> {
-    if mounts.join(CONTROLLERS).exists() {
+#[must_use]
+pub fn mounted(mounts: &Path) -> Vec<PathBuf> {
+    if is_unified(mounts) {
         return vec![mounts.to_owned()];
     }
     let entries = fs::read_dir(mounts).into_iter().flatten().flatten().map(|entry| entry.path());

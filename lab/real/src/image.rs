@@ -44,8 +44,9 @@ impl Image {
         }
         let layer = layer.into_inner().map_err(|source| Error::System("write a layer", source))?;
         let mut blobs = BTreeMap::new();
-        let diff = digest(&layer);
-        let layers = json!([put(&mut blobs, LAYER, layer)]);
+        let layer = put(&mut blobs, LAYER, layer);
+        // A layer that is not compressed has the digest of its files.
+        let (diff, layers) = (layer["digest"].clone(), json!([layer]));
         let config = json!({
             "architecture": architecture(),
             "os": "linux",

@@ -80,6 +80,11 @@ impl Network {
         })
     }
 
+    /// Paths of its programs.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.plugins.iter().chain(&self.daemon).map(PathBuf::as_path)
+    }
+
     /// Installs the plugins and their configuration for these ranges of pods. `kubeconfig` is that of [`MULTUS`].
     ///
     /// # Errors

@@ -60,4 +60,11 @@ impl Programs {
             workload: workload.to_owned(),
         })
     }
+
+    /// Paths of all but the lab's own.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let kubernetes = [&self.etcd, &self.apiserver, &self.controllers, &self.scheduler, &self.kubelet]
+            .map(PathBuf::as_path);
+        kubernetes.into_iter().chain(self.runtime.paths()).chain(self.network.paths())
+    }
 }

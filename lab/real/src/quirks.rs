@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::cgroups;
+use crate::{cgroups, tools};
 
 /// Score of this process, from -1000 to 1000 (proc(5)).
 const SCORE: &str = "/proc/self/oom_score_adj";
@@ -24,6 +24,12 @@ pub fn lowers_oom_score() -> bool {
 #[must_use]
 pub fn limits_huge_pages() -> bool {
     cgroups::controls(Path::new(cgroups::MOUNTS), "hugetlb")
+}
+
+/// True if a port of a node can be led to a pod: CRI-O does not start without a program for it, unless it leaves that.
+#[must_use]
+pub fn maps_host_ports() -> bool {
+    ["iptables", "nft"].into_iter().any(|program| tools::find(program).is_ok())
 }
 
 #[cfg(test)]

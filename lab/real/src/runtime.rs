@@ -63,6 +63,12 @@ impl Runtime {
         &self.program
     }
 
+    /// Paths of its programs, but for those that it finds beside them.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let helpers = self.helpers.iter().flat_map(|helpers| [&helpers.pinns, &helpers.conmon]);
+        [&self.program, &self.runc].into_iter().chain(helpers).map(PathBuf::as_path)
+    }
+
     /// Directories with programs that it, or the kubelet, calls by name.
     #[must_use]
     pub fn directories(&self) -> [&Path; 2] {
@@ -164,6 +170,7 @@ pinns_path = \"{}\"
 cgroup_manager = \"cgroupfs\"
 conmon_cgroup = \"pod\"
 default_runtime = \"runc\"
+disable_hostport_mapping = {}
 apparmor_profile = \"unconfined\"
 hooks_dir = []
 [crio.runtime.runtimes.runc]
@@ -181,6 +188,7 @@ plugin_dirs = [\"/opt/cni/bin\"]
 enable_nri = false
 ",
         helpers.pinns.display(),
+        !quirks::maps_host_ports(),
         runc.display(),
         helpers.conmon.display(),
         registry::NAME

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::elf::{Linkage, linkage};
 use crate::exit::Exit;
-use crate::plan::Place;
+use crate::plan::{Place, Task};
 
 /// The file that is executed: this very program, even if its path has been overwritten since.
 pub const SELF: &str = "/proc/self/exe";
@@ -138,9 +138,10 @@ pub fn unpack(below: &Path) -> anyhow::Result<Option<TempDir>> {
     Ok(Some(directory))
 }
 
-/// The same for a task in a sandbox, whose `/run` goes with it: a suite and the binary of pods.
-pub fn unpack_in(place: &Place) -> anyhow::Result<Option<(TempDir, PathBuf)>> {
-    let below = if place.is_sandbox() { PathBuf::from("/run") } else { std::env::temp_dir() };
+/// The same for a task in a sandbox, whose `/run` goes with it: a suite and the binary of pods. Real nodes have another `/run`.
+pub fn unpack_in(place: &Place, task: &Task) -> anyhow::Result<Option<(TempDir, PathBuf)>> {
+    let is_seen = place.is_sandbox() && !task.is_of_real_components();
+    let below = if is_seen { PathBuf::from("/run") } else { std::env::temp_dir() };
     Ok(unpack(&below)?.map(|directory| {
         let workload = directory.path().join(WORKLOAD);
         (directory, workload)

@@ -210,8 +210,9 @@ pub struct RunArgs {
     /// The cluster, if the run starts one of real components.
     #[command(flatten)]
     pub on: RealArgs,
-    /// Plays the run in a container of Docker or Podman, for who has no root on the host (docs/lab.md)
-    #[arg(long, conflicts_with_all = ["kubeconfig", "mutant", "keep", "real"])]
+    /// Plays the run in a container of Docker or Podman, for who has no root on the host; with --real or --api kubernetes its image has the
+    /// components (docs/lab.md)
+    #[arg(long, conflicts_with_all = ["kubeconfig", "mutant", "keep"])]
     pub container: bool,
     /// Scenarios at a time [default: twelve times the number of cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -250,7 +251,7 @@ pub struct RealArgs {
     #[arg(long, value_enum, requires = "real", default_value_t)]
     pub network: NodeNetwork,
     /// The API server [default: kubernetes with --real, else embedded]. Without --real, each scenario starts one of Kubernetes, for the lab's nodes
-    #[arg(long, value_enum, conflicts_with_all = ["kubeconfig", "mutant", "container"])]
+    #[arg(long, value_enum, conflicts_with_all = ["kubeconfig", "mutant"])]
     pub api: Option<NodeApi>,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cnilab run --container`: a run in a container, for whoever has Docker or Podman and no root on the host. Its image is made of this program,
-//! the pods' binary and the product, and of nothing else; what the run leaves comes back to this machine. With the engine's defaults no namespace
-//! can be made in a container: [`ADDED`] is what it gets beside them, and it is not `--privileged`.
+//! the pods' binary and the product, and of real components if the run has any; what the run leaves comes back to this machine. With the engine's
+//! defaults no namespace can be made in a container: [`ADDED`] is what it gets beside them, and it is not `--privileged`.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -11,30 +11,41 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
+use futures::stream::try_unfold;
+use serde::{Deserialize, Serialize};
 use testcontainers::bollard::container::LogOutput;
-use testcontainers::bollard::models::HostConfig;
+use testcontainers::bollard::models::{HostConfig, HostConfigCgroupnsModeEnum};
 use testcontainers::bollard::query_parameters::{
     DownloadFromContainerOptionsBuilder, ImportImageOptionsBuilder, ListContainersOptionsBuilder,
     ListImagesOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder, RemoveImageOptionsBuilder,
 };
-use testcontainers::bollard::{Docker, body_full};
+use testcontainers::bollard::{Docker, body_try_stream};
 use testcontainers::core::client::docker_client_instance;
 use testcontainers::runners::AsyncRunner as _;
 use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt as _};
+
+use tokio::io::AsyncReadExt as _;
 
 use crate::binaries::{OPTIONAL, PLUGIN};
 use crate::carried::SELF;
 use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::locate::Workspace;
-use crate::plan::Sut;
+use crate::plan::{Parts, Sut};
 use crate::run::Termination;
-use crate::tier::images;
+use crate::tier::{contained, images};
 use crate::{pack, report};
 
 /// Capabilities (capabilities(7)) that an engine gives no container by itself: for namespaces and mounts, for networks, for the defects' tracer
 /// and for pods' processes of other users.
 const ADDED: [&str; 3] = ["NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE"];
+
+/// Capability of whoever makes device nodes, as the OCI runtime of real nodes does: Docker gives it by default, Podman does not.
+const MAKES_NODES: &str = "MKNOD";
+
+/// Devices that a container of real nodes may use (`HostConfig.DeviceCgroupRules`): a cgroup may not allow what the one above it does not, and a
+/// privileged pod is allowed all.
+const DEVICES: &str = "a *:* rwm";
 
 /// Security options (`HostConfig.SecurityOpt`): an engine's default filters refuse unshare(2) and mount(2).
 const OPTIONS: [&str; 2] = ["apparmor=unconfined", "seccomp=unconfined"];
@@ -43,6 +54,9 @@ const OPTIONS: [&str; 2] = ["apparmor=unconfined", "seccomp=unconfined"];
 const OF: &str = "dev.millrace.cnilab.process";
 
 const NO_ENGINE: &str = "--container: no engine answers (DOCKER_HOST says where it listens)";
+
+/// Bytes of an image that the engine gets at a time.
+const PART: usize = 1 << 20;
 
 /// Seconds that a run may take to end.
 const STOP: i32 = 30;
@@ -54,24 +68,56 @@ const NAME: &str = "run";
 const PROGRAM: &str = "/cnilab";
 const ORDERS: &str = "/orders.json";
 
+/// First process' orders.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Orders {
+    pub(crate) args: RunArgs,
+    pub(crate) sut: Sut,
+    /// Of a run with a real component.
+    pub(crate) parts: Option<Parts>,
+}
+
+/// Nodes of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nodes {
+    Embedded,
+    Real,
+}
+
+impl Nodes {
+    /// Capabilities that they need.
+    fn capabilities(self) -> impl Iterator<Item = &'static str> {
+        ADDED.into_iter().chain((self == Self::Real).then_some(MAKES_NODES))
+    }
+}
+
 /// Plays a run in a container.
 pub(crate) fn start(mut args: RunArgs, workspace: &Workspace, sut: &Sut) -> anyhow::Result<Exit> {
     let of_run = || args.report_dir.clone().unwrap_or_else(|| workspace.lab.join("last"));
     let report_dir = report::fresh(&of_run())?;
+    let (parts, components) = match contained::gather(&args.on, workspace, sut, &report_dir) {
+        Ok(gathered) => gathered.unzip(),
+        Err(error) => {
+            eprintln!("cnilab: {error:#}");
+            return Ok(Exit::Partial);
+        }
+    };
     let files = tempfile::tempdir().context("no temporary directory")?;
     let program = program(workspace, files.path())?;
     // In there everything has the path that it has here.
     args.report_dir = Some(report_dir.clone());
     args.sut.get_or_insert_with(|| sut.dir.clone());
     let orders = files.path().join("orders.json");
-    let text = serde_json::to_vec(&(&args, sut)).context("cannot write orders")?;
+    let nodes = if args.on.real { Nodes::Real } else { Nodes::Embedded };
+    let text =
+        serde_json::to_vec(&Orders { args, sut: sut.clone(), parts }).context("cannot write orders")?;
     fs::write(&orders, text).context("cannot write orders")?;
-    let image = image(program, orders, &sut.dir)?;
+    let image = image(program, orders, product(&sut.dir).chain(components.into_iter().flatten()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     runtime.block_on(async {
         let docker = docker_client_instance().await.context(NO_ENGINE)?;
         sweep(&docker, |process| !is_alive(process)).await?;
-        let played = play(&docker, image, &report_dir).await;
+        let played = play(&docker, image, nodes, &report_dir).await;
         let own = std::process::id().to_string();
         let swept = sweep(&docker, |process| process == own).await;
         // Of two errors the first says more.
@@ -81,15 +127,21 @@ pub(crate) fn start(mut args: RunArgs, workspace: &Workspace, sut: &Sut) -> anyh
 }
 
 /// Plays a run in a container of this image, and takes what it leaves.
-async fn play(docker: &Docker, image: Vec<u8>, report_dir: &Path) -> anyhow::Result<Exit> {
+async fn play(docker: &Docker, image: File, nodes: Nodes, report_dir: &Path) -> anyhow::Result<Exit> {
     let options = ImportImageOptionsBuilder::new().quiet(true).build();
-    let mut loaded = Box::pin(docker.import_image(options, body_full(image.into()), None));
+    let parts = try_unfold(tokio::fs::File::from_std(image), async |mut image| {
+        let mut part = vec![0; PART];
+        let length = image.read(&mut part).await?;
+        part.truncate(length);
+        Ok((length > 0).then(|| (part.into(), image)))
+    });
+    let mut loaded = Box::pin(docker.import_image(options, body_try_stream(parts), None));
     while let Some(step) = loaded.next().await {
         step.context("--container: the engine takes no image")?;
     }
     let mut termination = Termination::listen()?;
     let container = tokio::select! {
-        started = request().start() => started.with_context(refused)?,
+        started = request(nodes).start() => started.with_context(|| refused(nodes))?,
         () = termination.came() => return Ok(Exit::Interrupted),
     };
     let exit = follow(docker, &container, &mut termination).await?;
@@ -100,14 +152,19 @@ async fn play(docker: &Docker, image: Vec<u8>, report_dir: &Path) -> anyhow::Res
     }
 }
 
-/// Arguments and product of a contained run. Completes the image's root, which has no directories: runtimes and plugins name `/var/run`.
-pub(crate) fn orders(path: &Path) -> anyhow::Result<(RunArgs, Sut)> {
+/// Orders of a contained run. Completes the image's root, which has no directories: runtimes and plugins name `/var/run`.
+pub(crate) fn orders(path: &Path) -> anyhow::Result<Orders> {
     for directory in ["/run", "/tmp", "/var"] {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {directory}"))?;
     }
     symlink("/run", "/var/run").context("cannot make /var/run")?;
     let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("{} has no orders", path.display()))
+    let orders: Orders =
+        serde_json::from_slice(&text).with_context(|| format!("{} has no orders", path.display()))?;
+    if orders.args.on.real {
+        contained::furnish().context("--container --real")?;
+    }
+    Ok(orders)
 }
 
 /// This program as one file.
@@ -121,27 +178,41 @@ fn program(workspace: &Workspace, directory: &Path) -> anyhow::Result<PathBuf> {
     Ok(packed)
 }
 
-/// An archive of the image of a run: this program, its orders and the product.
-fn image(program: PathBuf, orders: PathBuf, product: &Path) -> anyhow::Result<Vec<u8>> {
-    let binaries = [PLUGIN].into_iter().chain(OPTIONAL).map(|binary| product.join(binary));
-    let binaries: Vec<_> = binaries.filter(|path| path.exists()).collect();
+/// Binaries of the product.
+fn product(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let binaries = [PLUGIN].into_iter().chain(OPTIONAL).map(|binary| directory.join(binary));
+    binaries.filter(|path| path.exists())
+}
+
+/// An archive of the image of a run: this program, its orders, and files that have in there the paths that they have here.
+fn image(program: PathBuf, orders: PathBuf, others: impl Iterator<Item = PathBuf>) -> anyhow::Result<File> {
     let mut files = vec![(PROGRAM.to_owned(), program), (ORDERS.to_owned(), orders)];
-    files.extend(binaries.into_iter().map(|path| (path.display().to_string(), path)));
-    images::of_files(REGISTRY, &format!("{NAME}:{}", std::process::id()), &files)
+    files.extend(others.map(|path| (path.display().to_string(), path)));
+    let mut archive = tempfile::tempfile().context("no temporary file")?;
+    images::of_files(REGISTRY, &format!("{NAME}:{}", std::process::id()), &files, &archive)?;
+    archive.rewind()?;
+    Ok(archive)
 }
 
 /// Container of a run.
-fn request() -> ContainerRequest<GenericImage> {
+fn request(nodes: Nodes) -> ContainerRequest<GenericImage> {
     let process = std::process::id().to_string();
     let image = GenericImage::new(format!("{REGISTRY}/{NAME}"), process.clone());
     let mut request = image.with_cmd([PROGRAM, "contained", ORDERS]);
-    for capability in ADDED {
+    for capability in nodes.capabilities() {
         request = request.with_cap_add(capability);
     }
     for option in OPTIONS {
         request = request.with_security_opt(option);
     }
-    request.with_label(OF, process).with_host_config_modifier(open)
+    // Programs of the machine are found in there as they are here.
+    let request = request.with_env_var("PATH", std::env::var("PATH").unwrap_or_default());
+    request.with_label(OF, process).with_host_config_modifier(move |host| {
+        open(host);
+        if nodes == Nodes::Real {
+            open_for_nodes(host);
+        }
+    })
 }
 
 /// A container without a network, and with a whole `/proc` and `/sys`: the kernel mounts none in a new namespace where a part of the old one is hidden.
@@ -152,10 +223,20 @@ fn open(host: &mut HostConfig) {
     host.readonly_paths = Some(Vec::new());
 }
 
-fn refused() -> String {
-    let (capabilities, options) = (ADDED.join(", "), OPTIONS.join(", "));
+/// A container whose first process may be an ancestor of privileged pods, and sees cgroups from its own on.
+fn open_for_nodes(host: &mut HostConfig) {
+    host.device_cgroup_rules = Some(vec![DEVICES.to_owned()]);
+    host.cgroupns_mode = Some(HostConfigCgroupnsModeEnum::PRIVATE);
+}
+
+fn refused(nodes: Nodes) -> String {
+    let (capabilities, options) = (nodes.capabilities().collect::<Vec<_>>().join(", "), OPTIONS.join(", "));
+    let more = match nodes {
+        Nodes::Embedded => String::new(),
+        Nodes::Real => format!(", devices {} and cgroups of its own", DEVICES),
+    };
     format!(
-        "--container: the engine refuses a container with {capabilities} and {options}, which is what a run takes"
+        "--container: the engine refuses a container with {capabilities} and {options}{more}, which is what a run takes"
     )
 }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::binaries::PLUGIN;
-use crate::cli::{KubernetesVersion, NodeApi, NodeNetwork, NodeRuntime, RunArgs, UpArgs};
+use crate::cli::{KubernetesVersion, NodeApi, NodeNetwork, NodeRuntime, RealArgs, RunArgs, UpArgs};
 use crate::product::Product;
 use crate::verdict::Record;
 
@@ -104,6 +104,18 @@ pub enum Task {
     },
 }
 
+impl Task {
+    /// True if something of it is a real component.
+    #[must_use]
+    pub fn is_of_real_components(&self) -> bool {
+        match self {
+            Self::Run(plan) => plan.real.is_some(),
+            Self::Up(plan) => plan.real.is_some(),
+            Self::Doctor { .. } => false,
+        }
+    }
+}
+
 /// A cluster that stays, decided.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UpPlan {
@@ -133,15 +145,32 @@ pub struct WantedCluster {
     pub record: Option<PathBuf>,
 }
 
+impl WantedCluster {
+    /// The one of a run, if anything of it is a real component.
+    #[must_use]
+    pub fn of(on: &RealArgs) -> Option<Self> {
+        let &RealArgs { real, nodes, version, runtime, network, .. } = on;
+        let nodes = if real { nodes } else { 0 };
+        let cluster = Self { nodes, version, runtime, network, api: on.api(), record: None };
+        on.needs_components().then_some(cluster)
+    }
+}
+
+/// Files that a cluster of real components is made of.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Parts {
+    /// Recipes, and the cache that has what they make.
+    pub modules: PathBuf,
+    pub cache: PathBuf,
+    /// The node agent's image, as an archive; a cluster without nodes has none.
+    pub agent: PathBuf,
+}
+
 /// A cluster of real components, decided.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Real {
     pub asked: WantedCluster,
-    /// Recipes, and the cache that has what they make.
-    pub modules: PathBuf,
-    pub cache: PathBuf,
-    /// The node agent's image, as an archive.
-    pub agent: PathBuf,
+    pub parts: Parts,
     /// Directory of all logs, absolute.
     pub logs: PathBuf,
     /// Name of its cgroups.

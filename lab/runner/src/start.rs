@@ -10,11 +10,11 @@ use nix::unistd::Pid;
 
 use crate::binaries::AGENT;
 use crate::catalogue::Catalogue;
-use crate::cli::{BuildArgs, Cli, Command, KubernetesVersion, RealArgs, RunArgs, Selection};
+use crate::cli::{BuildArgs, Cli, Command, KubernetesVersion, RunArgs, Selection};
 use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::mutants::{self, weave};
-use crate::plan::{Mutants, Place, Plan, Privilege, Sut, Task, WantedCluster};
+use crate::plan::{Mutants, Parts, Place, Plan, Privilege, Sut, Task, WantedCluster};
 use crate::sandbox::{self, ids, inside};
 use crate::tier::SessionError;
 use crate::tier::started::{self, WORKLOAD};
@@ -63,7 +63,7 @@ pub fn start(cli: Cli) -> anyhow::Result<Exit> {
 
 /// Does a task in the sandbox.
 async fn perform(task: Task, place: Place) -> anyhow::Result<Exit> {
-    let suite = carried::unpack_in(&place)?;
+    let suite = carried::unpack_in(&place, &task)?;
     match task {
         Task::Run(mut plan) => {
             if let Some((suite, workload)) = &suite {
@@ -221,7 +221,7 @@ fn with_product(args: RunArgs, workspace: Workspace, mutants: Option<Mutants>) -
     if args.container {
         return in_a_container(args, &workspace, &sut);
     }
-    in_a_sandbox(args, workspace, sut, mutants)
+    in_a_sandbox(args, workspace, sut, mutants, None)
 }
 
 #[cfg(feature = "container")]
@@ -240,16 +240,18 @@ fn in_a_container(_: RunArgs, _: &Workspace, _: &Sut) -> anyhow::Result<Exit> {
 /// A run in a container, which an outer process has decided on.
 #[cfg(feature = "container")]
 fn contained(orders: &Path) -> anyhow::Result<Exit> {
-    let (args, sut) = crate::container::orders(orders)?;
-    in_a_sandbox(args, Workspace::find()?, sut, None)
+    use crate::container::Orders;
+    let Orders { args, sut, parts } = crate::container::orders(orders)?;
+    in_a_sandbox(args, Workspace::find()?, sut, None, parts)
 }
 
-/// A run in namespaces of its own.
+/// A run in namespaces of its own, with the parts of a cluster if they have been brought to it.
 fn in_a_sandbox(
     args: RunArgs,
     mut workspace: Workspace,
     sut: Sut,
     mutants: Option<Mutants>,
+    brought: Option<Parts>,
 ) -> anyhow::Result<Exit> {
     let workload = match workspace.carried {
         Some(_) => PathBuf::new(),
@@ -257,11 +259,12 @@ fn in_a_sandbox(
     };
     sandbox::require_visible([&sut.dir, &workload])?;
     let report_dir = fresh_report_dir(&args, &workspace)?;
-    let RealArgs { real, nodes, version, runtime, network, .. } = args.on;
-    let nodes = if real { nodes } else { 0 };
-    let asked = WantedCluster { nodes, version, runtime, network, api: args.on.api(), record: None };
-    let of = || started::plan(&workspace, asked, (&sut, &workload), &report_dir.join("cluster"));
-    let real = match args.on.needs_components().then(of).transpose() {
+    let directory = report_dir.join(started::CLUSTER);
+    let of = |asked| match brought {
+        Some(parts) => started::settle(asked, parts, &directory),
+        None => started::plan(&workspace, asked, &sut, &directory),
+    };
+    let real = match WantedCluster::of(&args.on).map(of).transpose() {
         Ok(real) => real,
         Err(error) => {
             eprintln!("cnilab: {error:#}");

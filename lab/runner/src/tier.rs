@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The tier that scenarios run on: its set-up and its end. Steps see it through the traits of `cluster`.
 
+#[cfg(feature = "container")]
+pub(crate) mod contained;
 pub mod images;
 mod node_plan;
 mod rights;

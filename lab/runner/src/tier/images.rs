@@ -43,14 +43,13 @@ pub fn archive(program: &Path, sut: &Path, to: File) -> anyhow::Result<Vec<Strin
     Ok(image::archive(&images, registry::NAME, to)?)
 }
 
-/// An archive of one image, of these files by their paths in it.
+/// Writes an archive of one image, of these files by their paths in it.
 ///
 /// # Errors
-/// A file cannot be read.
+/// A file cannot be read, or the archive cannot be written.
 #[cfg(feature = "container")]
-pub fn of_files(registry: &str, name: &str, files: &[(String, PathBuf)]) -> anyhow::Result<Vec<u8>> {
+pub fn of_files(registry: &str, name: &str, files: &[(String, PathBuf)], to: &File) -> anyhow::Result<()> {
     let files: Vec<_> = files.iter().map(|(at, path)| (at.as_str(), path.clone())).collect();
-    let mut archive = Vec::new();
-    image::archive(&[Image::of(name, &files, &[])?], registry, &mut archive)?;
-    Ok(archive)
+    image::archive(&[Image::of(name, &files, &[])?], registry, to)?;
+    Ok(())
 }

@@ -25,10 +25,12 @@ use serde_json::json;
 use crate::binaries::AGENT;
 use crate::cli::{KubernetesVersion, NodeApi, NodeNetwork, NodeRuntime};
 use crate::locate::Workspace;
-use crate::plan::{Real, Sut, WantedCluster};
+use crate::plan::{Parts, Real, Sut, WantedCluster};
 use crate::tier::images::{self, TAG};
 use crate::{chart, components};
 
+/// Directory of a report for what a cluster of real components leaves.
+pub const CLUSTER: &str = "cluster";
 /// Files of the cluster: in the sandbox' own `/run`.
 const DIRECTORY: &str = "/run/cnilab/real";
 const NAMESPACE: &str = "istio-system";
@@ -43,14 +45,28 @@ pub const WORKLOAD: &str = "workload";
 pub fn plan(
     workspace: &Workspace,
     asked: WantedCluster,
-    (sut, workload): (&Sut, &Path),
+    sut: &Sut,
     directory: &Path,
 ) -> anyhow::Result<Real> {
     if !geteuid().is_root() {
         bail!(
-            "a cluster of real components needs root: kubelet and runtime make cgroups and mounts of the machine"
+            "a cluster of real components needs root (or an engine: --container): kubelet and runtime make cgroups and mounts of the machine"
         );
     }
+    let parts = gather(workspace, &asked, sut, directory)?;
+    settle(asked, parts, directory)
+}
+
+/// Finds the components, and makes the agent's image in a directory.
+///
+/// # Errors
+/// A component is not built, or there is no image: the error says what to do.
+pub fn gather(
+    workspace: &Workspace,
+    asked: &WantedCluster,
+    sut: &Sut,
+    directory: &Path,
+) -> anyhow::Result<Parts> {
     if asked.api == NodeApi::Embedded && asked.version != KubernetesVersion::default() {
         bail!(
             "--version: a kubelet may not be newer than its API server, and the embedded one is 1.34: leave --api out"
@@ -61,11 +77,31 @@ pub fn plan(
             "--network: Multus sends protobuf, which the embedded API server does not read: leave --api out"
         );
     }
+    let (modules, cache) = components::places(workspace)?;
+    let parts = Parts { modules, cache, agent: std::path::absolute(directory)?.join("install-cni.tar") };
+    // What is not built is said before anything is made.
+    programs(&parts, asked, Path::new(""))?;
+    if asked.nodes == 0 {
+        return Ok(parts);
+    }
+    let mut build = Command::new(workspace.root.join("ci/image/build"));
+    build.arg(&parts.agent).arg(&sut.dir).arg(reference(AGENT)).stdin(Stdio::null()).stdout(Stdio::null());
+    // It ends with the cluster, on the machine that built it.
+    build.env("IMAGE_LIBC", "any");
+    let status = build.status().context("cannot run ci/image/build, which is in the source tree")?;
+    if !status.success() {
+        bail!("ci/image/build ended with {status}");
+    }
+    Ok(parts)
+}
+
+/// Decides on a cluster of these parts, whose logs go to a directory.
+///
+/// # Errors
+/// There is no room for logs.
+pub fn settle(asked: WantedCluster, parts: Parts, directory: &Path) -> anyhow::Result<Real> {
     // Of clusters whose processes were killed. In the sandbox, `/proc` knows none of the others.
     sweep(|pid| !PathBuf::from(format!("/proc/{pid}")).exists());
-    let (modules, cache) = components::places(workspace)?;
-    // What is not built is said before anything is made.
-    Programs::find(&Components::read(&modules, &cache)?, chosen(&asked), workload)?;
     let directory = std::path::absolute(directory)?;
     let logs = directory.join("logs");
     match fs::remove_dir_all(&logs) {
@@ -74,21 +110,15 @@ pub fn plan(
         }
         _ => fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?,
     }
-    let agent = directory.join("install-cni.tar");
-    let cgroup = cgroups::name(std::process::id());
-    let real = Real { asked, modules, cache, agent, logs, cgroup };
-    if real.asked.nodes == 0 {
-        return Ok(real);
-    }
-    let mut build = Command::new(workspace.root.join("ci/image/build"));
-    build.arg(&real.agent).arg(&sut.dir).arg(reference(AGENT)).stdin(Stdio::null()).stdout(Stdio::null());
-    // It ends with the cluster, on the machine that built it.
-    build.env("IMAGE_LIBC", "any");
-    let status = build.status().context("cannot run ci/image/build, which is in the source tree")?;
-    if !status.success() {
-        bail!("ci/image/build ended with {status}");
-    }
-    Ok(real)
+    Ok(Real { asked, parts, logs, cgroup: cgroups::name(std::process::id()) })
+}
+
+/// Programs of such a cluster; `workload` is the lab's own.
+///
+/// # Errors
+/// One is not built, or not installed.
+pub fn programs(parts: &Parts, asked: &WantedCluster, workload: &Path) -> Result<Programs, real::Error> {
+    Programs::find(&Components::read(&parts.modules, &parts.cache)?, chosen(asked), workload)
 }
 
 /// Removes the cgroups of this process' cluster, which has ended.
@@ -120,15 +150,14 @@ impl Started {
     /// A program ends, or is not ready in time.
     pub async fn start(of: &Real, workload: &Path, sut: &Sut) -> anyhow::Result<Self> {
         let begun = Instant::now();
-        let agent = Image::from_archive(&format!("{AGENT}:{TAG}"), &of.agent)?;
-        let components = Components::read(&of.modules, &of.cache)?;
+        let agent = Image::from_archive(&format!("{AGENT}:{TAG}"), &of.parts.agent)?;
         let plane = match of.asked.api {
             NodeApi::Kubernetes => None,
             NodeApi::Embedded => Some(embedded()?),
         };
         let cluster = Cluster::start(ClusterOptions {
             joined: plane.as_ref().map(|plane| plane.api().clone()),
-            programs: Programs::find(&components, chosen(&of.asked), workload)?,
+            programs: programs(&of.parts, &of.asked, workload)?,
             nodes: of.asked.nodes,
             directory: DIRECTORY.into(),
             logs: of.logs.clone(),
@@ -204,10 +233,9 @@ impl RealControlPlane {
     /// # Errors
     /// A program ends, or is not ready in time.
     pub async fn start(of: &Real, workload: &Path, scenario: &str) -> anyhow::Result<Self> {
-        let components = Components::read(&of.modules, &of.cache)?;
         let directory = Path::new(DIRECTORY).join(scenario);
         let cluster = Cluster::start(ClusterOptions {
-            programs: Programs::find(&components, chosen(&of.asked), workload)?,
+            programs: programs(&of.parts, &of.asked, workload)?,
             joined: None,
             nodes: 0,
             directory: directory.clone(),
