@@ -50,7 +50,7 @@ pub fn plan(
 ) -> anyhow::Result<Real> {
     if !geteuid().is_root() {
         bail!(
-            "a cluster of real components needs root (or an engine: --container): kubelet and runtime make cgroups and mounts of the machine"
+            "a cluster of real components needs root: kubelet and runtime make cgroups and mounts of the machine (with Docker or Podman: cnilab run --container --real)"
         );
     }
     let parts = gather(workspace, &asked, sut, directory)?;
