@@ -75,3 +75,16 @@ Feature: Values that cannot be are refused, all of them at once
     When manifests are rendered with "--set updateStrategy.rollingUpdate.maxSurge=1,updateStrategy.rollingUpdate.maxUnavailable=0"
     Then it ends with exit code 1 and says "updateStrategy.rollingUpdate.maxSurge: 1: must be 0: two agents on one node, the old one and the new, would undo each other's work"
     And nothing is rendered
+
+  @mutant:pod-fields-doubled
+  Scenario Outline: The agent's pod says of itself who it is: <name>
+    When manifests are rendered with "--set env.<name>=other"
+    Then it ends with exit code 1 and says "env.<name>: "other": must be left out: it is <field> of the agent's pod"
+    And nothing is rendered
+
+    Examples:
+      | name             | field              |
+      | NODE_NAME        | spec.nodeName      |
+      | POD_NAME         | metadata.name      |
+      | POD_NAMESPACE    | metadata.namespace |
+      | REPAIR_NODE_NAME | spec.nodeName      |

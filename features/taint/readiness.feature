@@ -74,6 +74,15 @@ Feature: Nodes have a taint while pods that they need are not ready there
     When the agent on node "far" is ready
     Then node "far" has the taints ""
 
+  @mutant:outage-lasts
+  Scenario: Ready again after an outage in which the ConfigMap did not change
+    Given node "far" is made with the taints ""
+    And the taint controller runs
+    And the taint controller becomes ready
+    When watches of ConfigMaps break off, and the next 3 are refused
+    Then the taint controller is not ready: "503"
+    And the taint controller becomes ready
+
   @mutant:once-does-nothing
   Scenario: Once is enough
     Given node "far" is made with the taints ""

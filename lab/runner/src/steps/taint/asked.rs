@@ -56,6 +56,15 @@ async fn slow_requests(world: &mut LabWorld, which: String, millis: u64) -> Step
     fault(world, Fault::about(verb, resource, effect)).await
 }
 
+/// An outage in which nothing changes.
+#[when(regex = r"^watches of ConfigMaps break off, and the next (\d+) are refused$")]
+async fn outage(world: &mut LabWorld, times: u32) -> Step {
+    let watches =
+        |effect, times| Fault { times: Some(times), ..Fault::about(Verb::Watch, "configmaps", effect) };
+    fault(world, watches(Effect::answer(503), times)).await?;
+    fault(world, watches(Effect::Cut { after: 0 }, 1)).await
+}
+
 /// True if it is a patch of a node by a user.
 fn is_patch(one: &Asked, user: &str, node: &str) -> bool {
     let of_node = one.verb == Verb::Patch && one.resource.as_deref() == Some("nodes");
