@@ -7,6 +7,9 @@ use crate::json::{Fields, JsonError};
 use crate::name;
 use crate::version::{CniVersion, supported_list};
 
+/// Keys of the head.
+const KEYS: [&str; 2] = ["name", "cniVersion"];
+
 /// The checked head of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
@@ -22,7 +25,7 @@ impl Header {
     /// # Errors
     /// Code 6: not a JSON object, or a wrong type; 7: no name or a malformed one; 1: a version that we do not speak.
     pub fn parse(stdin: &[u8]) -> Result<Self, CniError> {
-        Self::from_fields(&mut fields(stdin)?)
+        Self::from_fields(&mut fields(stdin, &KEYS)?)
     }
 
     /// The same for a command that came with a version: CHECK, STATUS, GC. The CNI library compares the version's numbers before anything
@@ -31,7 +34,7 @@ impl Header {
     /// # Errors
     /// Those of [`Self::parse`] and [`Self::allow`]; code 6 as well: a version that is not one to three numbers.
     pub fn parse_for(command: Command, stdin: &[u8]) -> Result<Self, CniError> {
-        let mut fields = fields(stdin)?;
+        let mut fields = fields(stdin, &KEYS)?;
         let name = checked_name(&mut fields)?;
         let version = version_text(&mut fields)?;
         if !is_numbers(&version) {
@@ -47,7 +50,7 @@ impl Header {
     /// # Errors
     /// Code 6: not a JSON object, or a wrong type; 7: no name or a malformed one.
     pub fn check_name(stdin: &[u8]) -> Result<(), CniError> {
-        checked_name(&mut fields(stdin)?).map(drop)
+        checked_name(&mut fields(stdin, &["name"])?).map(drop)
     }
 
     /// Checks only that there is a configuration: an object with a name, whatever that and everything else is. It is what DEL asks for.
@@ -55,7 +58,7 @@ impl Header {
     /// # Errors
     /// Code 6: not a JSON object; 7: no name.
     pub fn require_name(stdin: &[u8]) -> Result<(), CniError> {
-        match fields(stdin)?.string("name") {
+        match fields(stdin, &["name"])?.string("name") {
             Ok(name) if name.is_empty() => Err(missing_name()),
             _ => Ok(()),
         }
@@ -86,8 +89,8 @@ impl Header {
     }
 }
 
-fn fields(stdin: &[u8]) -> Result<Fields, CniError> {
-    Fields::parse(stdin, &["name", "cniVersion"]).map_err(|error| undecodable(&error))
+fn fields(stdin: &[u8], known: &[&str]) -> Result<Fields, CniError> {
+    Fields::parse(stdin, known).map_err(|error| undecodable(&error))
 }
 
 fn checked_name(fields: &mut Fields) -> Result<String, CniError> {
@@ -180,6 +183,8 @@ mod tests {
 
     #[test]
     fn what_del_asks_for_is_a_configuration() {
+        let deep = format!(r#"{{"name":"n","cniVersion":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+        assert!(Header::require_name(deep.as_bytes()).is_ok(), "what nobody asks for is skipped");
         for stdin in [
             r#"{"name":"n","cniVersion":"9.9.9"}"#,
             r#"{"name":"n","cniVersion":{}}"#,
