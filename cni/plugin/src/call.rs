@@ -100,7 +100,7 @@ fn command(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
         // must not be the reason.
         Header::require_name(stdin)?;
     } else {
-        Header::parse_for(call.invocation.command, stdin)?;
+        Header::parse(stdin, call.invocation.command)?;
     }
     match call.invocation.command {
         Command::Check => check::run(call, stdin),

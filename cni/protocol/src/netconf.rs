@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::env::Command;
 use crate::error::CniError;
 use crate::json::{self, Fields, JsonError};
 use crate::result::{CniResult, Dns, ResultError, decode};
@@ -155,11 +156,11 @@ impl NetConf {
     /// a key out, and of a key that is there twice the last counts.
     ///
     /// # Errors
-    /// Those of [`Header::parse`]; code 6 for a value of a wrong type or a `prevResult` that can not be read, 1 for one of
+    /// Those of [`Header::parse`] for ADD; code 6 for a value of a wrong type or a `prevResult` that can not be read, 1 for one of
     /// another family of versions than the configuration.
     pub fn parse(stdin: &[u8]) -> Result<Self, CniError> {
         let mut fields = Fields::parse(stdin, KEYS).map_err(|error| undecodable(&error))?;
-        let header = Header::from_fields(&mut fields)?;
+        let header = Header::from_fields(&mut fields, Command::Add)?;
         let prev_result = fields.take("prevResult");
         let mut conf = Self::from_fields(header, &mut fields).map_err(|error| undecodable(&error))?;
         if !prev_result.is_null() {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use crate::found::{FoundFamily, FoundRules};
 use crate::packet::{Hook, Outcome, Packet, Step, Verdict};
-use crate::ruleset::{ChainRules, Cidr, Dialect, Family, Rule, Ruleset, Sense};
+use crate::ruleset::{ChainRules, Cidr, Dialect, Family, Ruleset, Sense};
 use crate::text;
 
 use compiled::{Compiled, wanted_chains};
@@ -41,12 +41,12 @@ pub struct Judge<'a> {
     parts: [[OnceCell<Part<'a>>; 2]; 2],
 }
 
-/// What packets of a family meet at a hook.
+/// The chains of a family and a hook.
 struct Part<'a> {
     compiled: Compiled<'a>,
     chains: Vec<ChainRules<'a>>,
-    /// Of each chain's rules.
-    texts: Vec<Vec<Arc<str>>>,
+    /// Of each chain's rules, each written when a packet first meets it.
+    texts: Vec<Vec<OnceCell<Arc<str>>>>,
 }
 
 impl<'a> Judge<'a> {
@@ -64,6 +64,8 @@ impl<'a> Judge<'a> {
         walk.before(i32::MAX);
         let step = |at: &RuleAt| {
             let chain = &part.chains[at.chain];
+            let rule = chain.rules[at.rule];
+            let text = || text::rule(self.ruleset.dialect, rule).into();
             Step {
                 table: chain.table,
                 chain: match self.ruleset.dialect {
@@ -71,8 +73,8 @@ impl<'a> Judge<'a> {
                     Dialect::Nft => chain.chain.native_name(),
                 },
                 position: at.rule + 1,
-                rule: Arc::clone(&part.texts[at.chain][at.rule]),
-                origin: chain.rules[at.rule].origin,
+                rule: Arc::clone(part.texts[at.chain][at.rule].get_or_init(text)),
+                origin: rule.origin,
             }
         };
         Verdict {
@@ -106,10 +108,9 @@ impl<'a> Judge<'a> {
         };
         part.get_or_init(|| {
             let chains = wanted_chains(self.ruleset, family);
-            let text = |rule: &&Rule| text::rule(self.ruleset.dialect, rule).into();
             Part {
                 compiled: Compiled::wanted(self.ruleset, &chains, packet.hook),
-                texts: chains.iter().map(|chain| chain.rules.iter().map(text).collect()).collect(),
+                texts: chains.iter().map(|chain| vec![OnceCell::new(); chain.rules.len()]).collect(),
                 chains,
             }
         })

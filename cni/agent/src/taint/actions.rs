@@ -96,7 +96,6 @@ impl TaintChange {
         }
     }
 
-    /// What is told of a failure.
     fn failure(&self, error: &str) -> String {
         let again = match self.retries {
             Retries::Endless => ", and it is tried again",

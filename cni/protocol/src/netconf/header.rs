@@ -20,29 +20,16 @@ pub struct Header {
 }
 
 impl Header {
-    /// Decodes and checks `name` and `cniVersion`, and nothing else.
+    /// Decodes and checks `name` and `cniVersion` for a command, and nothing else.
+    ///
+    /// The CNI library compares the version's numbers for a command that came with a version (CHECK, STATUS, GC) before anything else knows it, and a text
+    /// without them is malformed to it (`pkg/version`, `GreaterThanOrEqualTo`).
     ///
     /// # Errors
-    /// Code 6: not a JSON object, or a wrong type; 7: no name or a malformed one; 1: a version that we do not speak.
-    pub fn parse(stdin: &[u8]) -> Result<Self, CniError> {
-        Self::from_fields(&mut fields(stdin, &KEYS)?)
-    }
-
-    /// The same for a command that came with a version: CHECK, STATUS, GC. The CNI library compares the version's numbers before anything
-    /// else knows it, and a text without them is malformed to it (`pkg/version`, `GreaterThanOrEqualTo`).
-    ///
-    /// # Errors
-    /// Those of [`Self::parse`] and [`Self::allow`]; code 6 as well: a version that is not one to three numbers.
-    pub fn parse_for(command: Command, stdin: &[u8]) -> Result<Self, CniError> {
-        let mut fields = fields(stdin, &KEYS)?;
-        let name = checked_name(&mut fields)?;
-        let version = version_text(&mut fields)?;
-        if !is_numbers(&version) {
-            return Err(CniError::new(Code::DECODING, "failed to parse network configuration")
-                .with_details(format!("\"cniVersion\" {version:?} is not one to three numbers")));
-        }
-        let header = Self { name, version: known(&version)? };
-        header.allow(command).map(|()| header)
+    /// Code 6: not a JSON object, a wrong type, or such a text; 7: no name or a malformed one; 1: a version that we do not speak, or that has no such
+    /// command.
+    pub fn parse(stdin: &[u8], command: Command) -> Result<Self, CniError> {
+        Self::from_fields(&mut fields(stdin, &KEYS)?, command)
     }
 
     /// Checks `name` alone.
@@ -65,27 +52,29 @@ impl Header {
     }
 
     /// Takes the head from a configuration's fields; the order of the checks decides which of two mistakes is reported.
-    pub(super) fn from_fields(fields: &mut Fields) -> Result<Self, CniError> {
+    pub(super) fn from_fields(fields: &mut Fields, command: Command) -> Result<Self, CniError> {
         let name = checked_name(fields)?;
-        let version = known(&version_text(fields)?)?;
-        Ok(Self { name, version })
-    }
-
-    /// Checks that the configuration's version has `command`: CHECK from 0.4.0, STATUS and GC from 1.1.0.
-    ///
-    /// # Errors
-    /// Code 1.
-    pub fn allow(&self, command: Command) -> Result<(), CniError> {
-        let since = match command {
-            Command::Add | Command::Del | Command::Version => CniVersion::V0_1_0,
-            Command::Check => CniVersion::V0_4_0,
-            Command::Gc | Command::Status => CniVersion::V1_1_0,
-        };
-        if self.version >= since {
-            return Ok(());
+        let text = fields.string("cniVersion").map_err(|error| undecodable(&error))?;
+        let since = since(command);
+        if since > CniVersion::V0_1_0 && !is_numbers(&text) {
+            return Err(CniError::new(Code::DECODING, "failed to parse network configuration")
+                .with_details(format!("\"cniVersion\" {text:?} is not one to three numbers")));
+        }
+        let version = known(&text)?;
+        if version >= since {
+            return Ok(Self { name, version });
         }
         Err(CniError::new(Code::INCOMPATIBLE_VERSION, format!("config version does not allow {command}"))
-            .with_details(format!("config is {}, {command} needs {since}", self.version)))
+            .with_details(format!("config is {version}, {command} needs {since}")))
+    }
+}
+
+/// The version that a command came with.
+fn since(command: Command) -> CniVersion {
+    match command {
+        Command::Add | Command::Del | Command::Version => CniVersion::V0_1_0,
+        Command::Check => CniVersion::V0_4_0,
+        Command::Gc | Command::Status => CniVersion::V1_1_0,
     }
 }
 
@@ -103,10 +92,6 @@ fn checked_name(fields: &mut Fields) -> Result<String, CniError> {
             .with_details(name));
     }
     Ok(name)
-}
-
-fn version_text(fields: &mut Fields) -> Result<String, CniError> {
-    fields.string("cniVersion").map_err(|error| undecodable(&error))
 }
 
 /// True for one to three numbers with dots between them, and for what means the first version.
@@ -137,7 +122,7 @@ mod tests {
     use super::*;
 
     fn code(stdin: &str) -> Result<Header, Code> {
-        Header::parse(stdin.as_bytes()).map_err(|error| error.code)
+        Header::parse(stdin.as_bytes(), Command::Add).map_err(|error| error.code)
     }
 
     #[test]
@@ -168,8 +153,7 @@ mod tests {
 
     #[test]
     fn commands_that_came_with_a_version_compare_numbers() {
-        let code =
-            |stdin: &str| Header::parse_for(Command::Check, stdin.as_bytes()).map_err(|error| error.code);
+        let code = |stdin: &str| Header::parse(stdin.as_bytes(), Command::Check).map_err(|error| error.code);
         for text in ["x", "v1.0.0", "1.0.0-rc1", "1.0.0.0", "1.", " 1.0.0"] {
             let stdin = format!(r#"{{"name":"n","cniVersion":"{text}"}}"#);
             assert_eq!(code(&stdin), Err(Code::DECODING), "{text}");
@@ -192,7 +176,8 @@ mod tests {
             r#"{"name":7}"#,
         ] {
             assert!(
-                Header::parse(stdin.as_bytes()).is_err() && Header::require_name(stdin.as_bytes()).is_ok()
+                Header::parse(stdin.as_bytes(), Command::Add).is_err()
+                    && Header::require_name(stdin.as_bytes()).is_ok()
             );
         }
         for (stdin, want) in [
@@ -212,14 +197,17 @@ mod tests {
     #[test]
     fn commands_need_their_versions() {
         use Command::{Add, Check, Del, Gc, Status};
-        let allowed = |command, version| Header { name: "n".to_owned(), version }.allow(command).is_ok();
+        let parsed = |command, version: CniVersion| {
+            Header::parse(format!(r#"{{"name":"n","cniVersion":"{version}"}}"#).as_bytes(), command)
+        };
+        let allowed = |command, version| parsed(command, version).is_ok();
         for version in crate::version::SUPPORTED {
             assert!(allowed(Add, version) && allowed(Del, version));
             assert_eq!(allowed(Check, version), version >= CniVersion::V0_4_0);
             assert_eq!(allowed(Status, version), version == CniVersion::V1_1_0);
             assert_eq!(allowed(Gc, version), version == CniVersion::V1_1_0);
         }
-        let error = Header { name: "n".to_owned(), version: CniVersion::V0_3_1 }.allow(Check).unwrap_err();
+        let error = parsed(Check, CniVersion::V0_3_1).unwrap_err();
         assert_eq!(
             (error.code, error.msg.as_str()),
             (Code::INCOMPATIBLE_VERSION, "config version does not allow CHECK")

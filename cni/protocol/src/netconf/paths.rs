@@ -18,16 +18,12 @@ impl NetConf {
     /// The run directory: `cni_agent_run_dir`, else where the old keys put the agent's sockets, else empty, which makes the
     /// paths relative.
     #[must_use]
-    pub fn run_dir(&self) -> PathBuf {
+    pub fn run_dir(&self) -> &Path {
         if !self.run_dir.is_empty() {
-            return PathBuf::from(&self.run_dir);
+            return Path::new(&self.run_dir);
         }
         let sockets = [&self.old.log_uds_address, &self.old.cni_event_address];
-        sockets
-            .into_iter()
-            .find_map(|socket| Path::new(socket).parent())
-            .map(Path::to_owned)
-            .unwrap_or_default()
+        sockets.into_iter().find_map(|socket| Path::new(socket).parent()).unwrap_or(Path::new(""))
     }
 
     /// True if it says where the agent is: without that nobody is asked, told or logged to.

@@ -14,8 +14,7 @@ pub(crate) fn answer(get: &dyn Fn(&str) -> Option<String>, stdin: &[u8]) -> Resu
     if invocation.command == Command::Version {
         return Ok(version::version_reply());
     }
-    let header = Header::parse(stdin)?;
-    header.allow(invocation.command)?;
+    Header::parse(stdin, invocation.command)?;
     if invocation.command != Command::Add {
         return Ok(String::new());
     }

@@ -5,6 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use protocol::agent::{Reply, Request, decode_line};
 use protocol::args::CniArgs;
+use protocol::env::Command;
 use protocol::netconf::{Header, NetConf};
 use protocol::pod::PodFacts;
 use protocol::result::Cidr;
@@ -16,7 +17,7 @@ const TEN_MB: usize = 10 * 1024 * 1024;
 
 /// Gives `bytes` to every parser; says whether any of those of the configuration took it.
 fn parse_all(bytes: &[u8]) -> bool {
-    let header = Header::parse(bytes);
+    let header = Header::parse(bytes, Command::Add);
     let conf = NetConf::parse(bytes);
     assert!(header.is_ok() || conf.is_err(), "a configuration has a good header");
     let _ = decode_line::<Request>(bytes);
@@ -61,7 +62,7 @@ proptest! {
         let whole = with("prevResult", r#"{"cniVersion":"1.0.0","ips":[{"address":"10.0.0.1/8","interface":0}],"dns":{"domain":"d"}}"#);
         prop_assert!(NetConf::parse(&whole).is_ok());
         let at = cut.index(whole.len());
-        prop_assert!(Header::parse(&whole[..at]).is_err(), "half a configuration is none");
+        prop_assert!(Header::parse(&whole[..at], Command::Add).is_err(), "half a configuration is none");
         let mut changed = whole;
         changed[at] = byte;
         parse_all(&changed);
@@ -118,7 +119,9 @@ fn ten_megabytes() {
 
 #[test]
 fn duplicate_keys_bom_trailing_data_and_bad_utf8() {
-    let name = |bytes: &[u8]| Header::parse(bytes).map(|header| header.name).map_err(|error| error.code.0);
+    let name = |bytes: &[u8]| {
+        Header::parse(bytes, Command::Add).map(|header| header.name).map_err(|error| error.code.0)
+    };
     assert_eq!(name(br#"{"name":"a","name":"b"}"#), Ok("b".to_owned()));
     assert_eq!(name(b"\xef\xbb\xbf{\"name\":\"n\"}"), Err(6));
     assert_eq!(name(b"{\"name\":\"n\"}\0"), Err(6));
