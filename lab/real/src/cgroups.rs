@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one thing of a cluster that its namespaces do not hold: a cgroup in each hierarchy, named after the process that started it.
+//! The one thing of a cluster that its namespaces do not hold: a cgroup in each hierarchy, named after the process that started it. In one of
+//! version 2 a cgroup has the controllers that those above it pass on.
 
 use std::fs;
 use std::io;
@@ -11,8 +12,12 @@ use crate::error::Error;
 pub const MOUNTS: &str = "/sys/fs/cgroup";
 /// First part of a cgroup's name; the rest is the number of the outer process.
 const PREFIX: &str = "cnilab-";
-/// File of a hierarchy of version 2.
+/// File of a hierarchy of version 2: the controllers that a cgroup has.
 const CONTROLLERS: &str = "cgroup.controllers";
+/// File of a hierarchy of version 2: the controllers that those below a cgroup have.
+const PASSED_ON: &str = "cgroup.subtree_control";
+/// Controllers that a kubelet wants in its cgroup where the root has them (`supportedControllers` in `pkg/kubelet/cm/helpers_linux.go`).
+const WANTED: [&str; 5] = ["cpu", "cpuset", "hugetlb", "memory", "pids"];
 
 /// Name of the cgroup of a cluster whose outer process has this number.
 #[must_use]
@@ -49,9 +54,14 @@ pub fn mounted(mounts: &Path) -> Vec<PathBuf> {
 #[must_use]
 pub fn controls(mounts: &Path, controller: &str) -> bool {
     match fs::read_to_string(mounts.join(CONTROLLERS)) {
-        Ok(controllers) => controllers.split_whitespace().any(|one| one == controller),
+        Ok(controllers) => has(&controllers, controller),
         Err(_) => mounts.join(controller).is_dir(),
     }
+}
+
+/// True if a list of controllers has this one.
+fn has(controllers: &str, controller: &str) -> bool {
+    controllers.split_whitespace().any(|one| one == controller)
 }
 
 /// Makes a cgroup in every hierarchy with controllers: a kubelet wants them.
@@ -59,11 +69,38 @@ pub fn controls(mounts: &Path, controller: &str) -> bool {
 /// # Errors
 /// The kernel refuses it.
 pub fn make(mounts: &Path, name: &str) -> Result<(), Error> {
-    for hierarchy in controlled(mounts) {
-        let path = hierarchy.join(name);
-        fs::create_dir_all(&path).map_err(Error::file("make", &path))?;
+    let is_unified = is_unified(mounts);
+    for mut path in controlled(mounts) {
+        for part in Path::new(name) {
+            if is_unified {
+                pass_on(&path)?;
+            }
+            path.push(part);
+            fs::create_dir_all(&path).map_err(Error::file("make", &path))?;
+        }
     }
     Ok(())
+}
+
+/// Gives the cgroups below one of version 2 what a kubelet wants of its controllers. A cgroup that has processes, and is not the machine's root,
+/// refuses it.
+fn pass_on(cgroup: &Path) -> Result<(), Error> {
+    let read = |file: &str| {
+        let path = cgroup.join(file);
+        fs::read_to_string(&path).map_err(Error::file("read", &path))
+    };
+    let lacking = lacking(&read(CONTROLLERS)?, &read(PASSED_ON)?);
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let path = cgroup.join(PASSED_ON);
+    fs::write(&path, lacking).map_err(Error::file("write", &path))
+}
+
+/// What to write to [`PASSED_ON`], all or nothing (cgroup-v2.rst, "Enabling and Disabling"); empty if there is nothing to add.
+fn lacking(controllers: &str, passed_on: &str) -> String {
+    let lacking = WANTED.iter().filter(|one| has(controllers, one) && !has(passed_on, one));
+    lacking.map(|one| format!("+{one}")).collect::<Vec<_>>().join(" ")
 }
 
 /// Removes what a kubelet made in a cgroup, whose processes have ended.
@@ -114,6 +151,27 @@ mod tests {
         assert_eq!([controls("cpu"), controls("hugetlb")], [true, false]);
         fs::write(mounts.path().join(CONTROLLERS), "memory hugetlb\n").unwrap();
         assert_eq!([controls("cpu"), controls("hugetlb")], [false, true]);
+    }
+
+    #[test]
+    fn a_cgroup_of_version_2_has_the_controllers_of_those_above_it() {
+        let mounts = tempfile::tempdir().unwrap();
+        let root = mounts.path();
+        // The kernel makes files with the directory, and what is passed on is what a cgroup below has.
+        let above = [(root.to_owned(), "cpuset cpu io memory hugetlb pids rdma", "memory io")];
+        let cluster = (root.join("cnilab-1"), "cpu memory", "");
+        for (cgroup, controllers, passed_on) in above.into_iter().chain([cluster]) {
+            fs::create_dir_all(&cgroup).unwrap();
+            fs::write(cgroup.join(CONTROLLERS), controllers).unwrap();
+            fs::write(cgroup.join(PASSED_ON), passed_on).unwrap();
+        }
+        make(root, "cnilab-1/node-1").unwrap();
+        let written = |cgroup: &str| fs::read_to_string(root.join(cgroup).join(PASSED_ON)).unwrap();
+        assert_eq!([written(""), written("cnilab-1")], ["+cpu +cpuset +hugetlb +pids", "+cpu +memory"]);
+        assert!(
+            root.join("cnilab-1/node-1").is_dir() && !root.join("cnilab-1/node-1").join(PASSED_ON).exists()
+        );
+        assert_eq!(lacking("cpu pids", "pids cpu"), "");
     }
 
     #[test]
