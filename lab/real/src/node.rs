@@ -31,6 +31,8 @@ const FILES: &str = "/etc/kubernetes";
 const CONFIGURATION: &str = "/etc/kubernetes/kubelet.json";
 /// Nobody answers there.
 const DNS: &str = "10.96.0.10";
+/// Resolvers of the node, for pods that take them (`dnsPolicy: Default`). The machine's `/etc/resolv.conf` may be a link to its own `/run`.
+const RESOLVERS: &str = "/etc/kubernetes/resolv.conf";
 /// A runtime that has its images to unpack may take a while on a busy machine.
 const START: Duration = Duration::from_secs(60);
 
@@ -282,6 +284,7 @@ fn configure(
     place.write(&format!("{FILES}/kubelet.crt"), serving.certificate)?;
     place.write(&format!("{FILES}/kubelet.key"), serving.key)?;
     place.write(&format!("{FILES}/kubelet.kubeconfig"), kubeconfig)?;
+    place.write(RESOLVERS, format!("nameserver {DNS}\n"))?;
     let configuration = kubelet_configuration(cgroup, programs.runtime.socket(), control.media_type());
     place.write(CONFIGURATION, configuration)?;
     programs.runtime.configure(place, (control::ADDRESS, registry::PORT).into())
@@ -321,6 +324,7 @@ fn kubelet_configuration(cgroup: &str, socket: &str, media_type: &str) -> String
         "cgroupRoot": format!("/{cgroup}"),
         "clusterDNS": [DNS],
         "clusterDomain": "cluster.local",
+        "resolvConf": RESOLVERS,
         "contentType": media_type,
         // From 1.35 on it is true unless somebody says so.
         "failCgroupV1": false,
@@ -334,4 +338,16 @@ fn kubelet_configuration(cgroup: &str, socket: &str, media_type: &str) -> String
         "serializeImagePulls": false,
     })
     .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubelet_reads_the_resolvers_of_its_node_and_not_those_of_the_machine() {
+        let text = kubelet_configuration("cnilab-1/node-1", "/run/crio/crio.sock", "application/json");
+        let configuration: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(configuration["resolvConf"], RESOLVERS);
+    }
 }
