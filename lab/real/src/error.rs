@@ -21,6 +21,11 @@ pub enum Error {
     /// A component that was not built.
     #[error("{binary} is not built: cnilab components build {component}")]
     Missing { binary: String, component: String },
+    /// A path of the machine that nodes need.
+    #[error(
+        "nodes do not see {path}: each has a {own} of its own. Move the checkout (or CARGO_TARGET_DIR), or the cache of components (XDG_CACHE_HOME)"
+    )]
+    Hidden { path: PathBuf, own: &'static str },
     /// A program that the machine's distribution has.
     #[error("there is no {0} in PATH: install it")]
     NotInstalled(String),

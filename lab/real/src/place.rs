@@ -23,6 +23,31 @@ const NAMESPACES: CloneFlags = CloneFlags::CLONE_NEWNS
     .union(CloneFlags::CLONE_NEWUTS)
     .union(CloneFlags::CLONE_NEWIPC);
 
+/// Directories that are each node's own and outlive its reboot: it sees nothing that the machine has there.
+pub const KEPT: [&str; 3] = ["/opt", "/var/lib", "/var/log"];
+/// The same, but new with each boot.
+const RUN: &str = "/run";
+
+/// Checks that nodes see these paths of the machine.
+///
+/// # Errors
+/// One of them, or what it is a link to, lies below a directory that is each node's own.
+pub fn require_seen<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Error> {
+    for path in paths {
+        // What is not there yet is no link.
+        let target = path.canonicalize().unwrap_or_default();
+        if let Some(own) = hidden_by(path).or_else(|| hidden_by(&target)) {
+            return Err(Error::Hidden { path: path.to_owned(), own });
+        }
+    }
+    Ok(())
+}
+
+/// The directory of nodes that hides a path of the machine.
+fn hidden_by(path: &Path) -> Option<&'static str> {
+    KEPT.into_iter().chain([RUN]).find(|own| path.starts_with(own))
+}
+
 /// First line of the first process.
 const READY: &str = "ready node";
 
@@ -44,7 +69,9 @@ impl Place {
     pub async fn start(name: &str, workload: &Path, files: &Path) -> Result<Self, Error> {
         fs::create_dir_all(files).map_err(Error::file("make", files))?;
         let mut command = Command::new(workload);
-        command.args(["node", "--name", name, "--files"]).arg(files).env_clear().kill_on_drop(true);
+        command.args(["node", "--name", name, "--files"]).arg(files);
+        command.args(KEPT.iter().flat_map(|directory| ["--keep", directory]));
+        command.env_clear().kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut first = on_a_thread(move || {
             unshare(NAMESPACES | CloneFlags::CLONE_FS)
@@ -178,4 +205,35 @@ async fn on_a_thread<T: Send + 'static>(
         let _ = done.send(work());
     });
     result.await.unwrap_or_else(|_| Err(Error::Other("enter a node", "the thread panicked".to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_nodes_have_of_their_own_hides_what_the_machine_has_there() {
+        let hidden = |path: &str| hidden_by(Path::new(path));
+        assert_eq!(hidden("/opt/actions-runner/_work/target/debug/workload"), Some("/opt"));
+        assert_eq!(hidden("/var/lib/jenkins/.cache/cnilab/components/runc-1/runc"), Some("/var/lib"));
+        assert_eq!(hidden("/run/user/1000/runc"), Some("/run"));
+        assert_eq!(["/options/runc", "/var/libs/runc", "/usr/bin/conmon", ""].map(hidden), [None; 4]);
+    }
+
+    #[test]
+    fn a_link_is_hidden_where_its_target_is_and_the_error_says_by_what() {
+        let dir = tempfile::tempdir().unwrap();
+        let [link, file] = ["link", "file"].map(|name| dir.path().join(name));
+        symlink("/run", &link).unwrap();
+        fs::write(&file, "").unwrap();
+        require_seen([&*file]).unwrap();
+        let error = require_seen([&*file, &*link]).unwrap_err().to_string();
+        let path = link.display();
+        assert!(
+            error.starts_with(&format!("nodes do not see {path}: each has a /run of its own")),
+            "{error}"
+        );
+    }
 }

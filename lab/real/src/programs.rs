@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::components::Components;
 use crate::error::Error;
 use crate::network::{Network, NetworkName};
+use crate::place;
 use crate::runtime::{Runtime, RuntimeName};
 
 /// Programs of a cluster, by their paths.
@@ -59,6 +60,14 @@ impl Programs {
             network: Network::find(of.network, components, workload)?,
             workload: workload.to_owned(),
         })
+    }
+
+    /// Checks that nodes see what they run.
+    ///
+    /// # Errors
+    /// It lies where each node has a directory of its own.
+    pub fn require_seen(&self) -> Result<(), Error> {
+        place::require_seen(self.runtime.paths().chain([&*self.kubelet, &*self.workload]))
     }
 
     /// Paths of all but the lab's own.

@@ -262,7 +262,7 @@ fn in_a_sandbox(
     let directory = report_dir.join(started::CLUSTER);
     let of = |asked| match brought {
         Some(parts) => started::settle(asked, parts, &directory),
-        None => started::plan(&workspace, asked, &sut, &directory),
+        None => started::plan(&workspace, asked, &sut, &workload, &directory),
     };
     let real = match WantedCluster::of(&args.on).map(of).transpose() {
         Ok(real) => real,

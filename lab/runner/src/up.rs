@@ -62,7 +62,7 @@ pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
         api: args.api.unwrap_or_default(),
         record: args.record.clone(),
     });
-    let of = |asked| started::plan(&workspace, asked, &sut, &workspace.lab.join("up"));
+    let of = |asked| started::plan(&workspace, asked, &sut, &workload, &workspace.lab.join("up"));
     let real = match asked.map(of).transpose() {
         Ok(real) => real,
         Err(error) => {

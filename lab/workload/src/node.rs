@@ -16,8 +16,6 @@ use crate::line;
 
 /// Index of `lo`: the kernel makes it first in every namespace.
 const LO: u32 = 1;
-/// Directories that are the node's own and outlive its reboot.
-const KEPT: [&str; 3] = ["/opt", "/var/lib", "/var/log"];
 /// Directories that plugins and runtimes expect.
 const EXPECTED: [&str; 4] = ["/etc/cni/net.d", "/opt/cni/bin", "/run/lock", "/run/netns"];
 
@@ -29,12 +27,15 @@ pub struct NodeOptions {
     /// Where its files are that outlive a reboot.
     #[arg(long)]
     files: PathBuf,
+    /// A directory that is the node's own and outlives a reboot.
+    #[arg(long)]
+    keep: Vec<String>,
 }
 
 /// Does it until it is killed.
 pub async fn run(options: &NodeOptions) -> anyhow::Result<()> {
     let mut ended = signal(SignalKind::child()).context("cannot hear of children")?;
-    furnish(&options.files)?;
+    furnish(&options.files, &options.keep)?;
     fs::write("/proc/sys/kernel/hostname", &options.name).context("cannot set the host name")?;
     forward()?;
     raise_loopback().await?;
@@ -48,7 +49,7 @@ pub async fn run(options: &NodeOptions) -> anyhow::Result<()> {
 }
 
 /// Mounts of the node. Volumes of pods propagate among them, and none beyond.
-fn furnish(files: &Path) -> anyhow::Result<()> {
+fn furnish(files: &Path, kept: &[String]) -> anyhow::Result<()> {
     let none = None::<&str>;
     for kind in [MsFlags::MS_PRIVATE, MsFlags::MS_SHARED] {
         mount(none, "/", none, MsFlags::MS_REC | kind, none).context("cannot make mounts the node's own")?;
@@ -61,9 +62,10 @@ fn furnish(files: &Path) -> anyhow::Result<()> {
     let layers = format!("lowerdir=/etc,upperdir={},workdir={}", upper.display(), work.display());
     mount(Some("node"), "/etc", Some("overlay"), MsFlags::empty(), Some(layers.as_str()))
         .context("cannot mount /etc")?;
-    for at in KEPT {
+    for at in kept {
         let path = own(at)?;
-        mount(Some(&path), at, none, MsFlags::MS_BIND, none).with_context(|| format!("cannot mount {at}"))?;
+        mount(Some(&path), at.as_str(), none, MsFlags::MS_BIND, none)
+            .with_context(|| format!("cannot mount {at}"))?;
     }
     let plain = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     // The node's files may be below it: from here on they are reached by their mounts.

@@ -42,7 +42,8 @@ pub(crate) fn gather(
     report_dir: &Path,
 ) -> anyhow::Result<Option<(Parts, BTreeSet<PathBuf>)>> {
     let Some(asked) = WantedCluster::of(on) else { return Ok(None) };
-    let parts = started::gather(workspace, &asked, sut, &report_dir.join(started::CLUSTER))?;
+    // The lab's own is in there what the container's first process unpacks.
+    let parts = started::gather(workspace, &asked, sut, Path::new(""), &report_dir.join(started::CLUSTER))?;
     let programs = started::programs(&parts, &asked, Path::new(""))?;
     let mut files: BTreeSet<_> = programs.paths().map(Path::to_owned).collect();
     // A program may call those beside it: containerd its shim.

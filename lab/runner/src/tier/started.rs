@@ -15,6 +15,7 @@ use kubelet::{ApiAccess, ControlPlane};
 use nix::unistd::geteuid;
 use real::control::ADDRESS;
 use real::image::Image;
+use real::place::require_seen;
 use real::{
     Choice, Cluster, ClusterOptions, Components, NetworkName, Programs, RuntimeName, Version, cgroups,
     registry,
@@ -46,6 +47,7 @@ pub fn plan(
     workspace: &Workspace,
     asked: WantedCluster,
     sut: &Sut,
+    workload: &Path,
     directory: &Path,
 ) -> anyhow::Result<Real> {
     if !geteuid().is_root() {
@@ -53,18 +55,19 @@ pub fn plan(
             "a cluster of real components needs root: kubelet and runtime make cgroups and mounts of the machine (with Docker or Podman: cnilab run --container --real)"
         );
     }
-    let parts = gather(workspace, &asked, sut, directory)?;
+    let parts = gather(workspace, &asked, sut, workload, directory)?;
     settle(asked, parts, directory)
 }
 
-/// Finds the components, and makes the agent's image in a directory.
+/// Finds the components, and makes the agent's image in a directory. `workload` is the lab's own program, if its path is known.
 ///
 /// # Errors
-/// A component is not built, or there is no image: the error says what to do.
+/// A component is not built, nodes would not see it, or there is no image: the error says what to do.
 pub fn gather(
     workspace: &Workspace,
     asked: &WantedCluster,
     sut: &Sut,
+    workload: &Path,
     directory: &Path,
 ) -> anyhow::Result<Parts> {
     if asked.api == NodeApi::Embedded && asked.version != KubernetesVersion::default() {
@@ -79,11 +82,13 @@ pub fn gather(
     }
     let (modules, cache) = components::places(workspace)?;
     let parts = Parts { modules, cache, agent: std::path::absolute(directory)?.join("install-cni.tar") };
-    // What is not built is said before anything is made.
-    programs(&parts, asked, Path::new(""))?;
+    // What is lacking is said before anything is made.
+    let programs = programs(&parts, asked, workload)?;
     if asked.nodes == 0 {
         return Ok(parts);
     }
+    programs.require_seen()?;
+    require_seen(asked.record.as_deref())?;
     let mut build = Command::new(workspace.root.join("ci/image/build"));
     build.arg(&parts.agent).arg(&sut.dir).arg(reference(AGENT)).stdin(Stdio::null()).stdout(Stdio::null());
     // It ends with the cluster, on the machine that built it.
