@@ -86,29 +86,30 @@ impl RemoteCluster {
     /// # Errors
     /// A node cannot be looked at, or what a former scenario left cannot be undone.
     pub async fn begin(session: &Session, playing: usize) -> Result<Self, LabError> {
-        let prefix = format!("cnilab-{}-{}", session.options.run, session.number());
-        let view = View { session: session.clone(), prefix };
-        let node =
-            |name: &String| RemoteNode { name: name.clone(), view: view.clone(), network: Value::Null };
-        let nodes: Vec<_> = session.nodes.iter().map(node).collect();
-        let playing = if session.is_whole() { playing } else { nodes.len() };
+        let mut cluster = Self::of(session, if session.is_whole() { playing } else { session.nodes() });
         if let Some(owned) = &session.owned {
             owned.front.renew();
             // Another scenario may have given it another one.
             owned.front.certify(&*owned.issuer, None)?;
         }
-        let mut cluster = Self { view, nodes, playing, bound: Mutex::default(), used: Mutex::default() };
         if session.is_whole() {
             cluster.take(session).await?;
         }
         Ok(cluster)
     }
 
+    fn of(session: &Session, playing: usize) -> Self {
+        let prefix = format!("cnilab-{}-{}", session.options.run, session.number());
+        let view = View { session: session.clone(), prefix };
+        let node =
+            |name: &String| RemoteNode { name: name.clone(), view: view.clone(), network: Value::Null };
+        let nodes = session.nodes.iter().map(node).collect();
+        Self { view, nodes, playing, bound: Mutex::default(), used: Mutex::default() }
+    }
+
     /// Sees to it that nothing of former scenarios is in the cluster, and cordons the nodes that this one is not about.
     async fn take(&mut self, session: &Session) -> Result<(), LabError> {
-        if let Some(deadline) = session.baseline.condition().deadline(session.options.deadline) {
-            self.tidy(deadline).await?;
-        }
+        self.tidy().await?;
         let now = try_join_all(self.nodes.iter().map(seen)).await?;
         let baseline = session.baseline.begin(now);
         for (node, before) in self.nodes.iter_mut().zip(baseline.iter()) {

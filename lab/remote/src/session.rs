@@ -193,15 +193,6 @@ impl Session {
     pub(crate) fn number(&self) -> u32 {
         self.scenarios.fetch_add(1, Ordering::Relaxed)
     }
-
-    /// Removes every namespace of the run, its pods in others, what it made beside namespaces, and its cordons: an interrupted scenario has no end of its own. Waits until the
-    /// namespaces are gone.
-    ///
-    /// # Errors
-    /// Something is left; the error names all of it.
-    pub async fn end(&self) -> Result<(), Error> {
-        remove(&self.client, &of_run(&self.options), self.options.deadline).await.map(drop)
-    }
 }
 
 fn is_runtime(version: &str, name: &str) -> bool {
@@ -218,7 +209,7 @@ pub(crate) fn own_namespace(run: &str) -> String {
 }
 
 /// Selector of what a run has made.
-fn of_run(options: &SessionOptions) -> String {
+pub(crate) fn of_run(options: &SessionOptions) -> String {
     format!("{LABEL}={}", options.run)
 }
 
@@ -309,7 +300,7 @@ pub(crate) async fn make_namespace(client: &Client, name: &str, run: &str) -> Re
 }
 
 /// As [`remove_labelled`]; what is left is an error.
-async fn remove(client: &Client, label: &str, deadline: Duration) -> Result<Vec<String>, Error> {
+pub(crate) async fn remove(client: &Client, label: &str, deadline: Duration) -> Result<Vec<String>, Error> {
     let mut left = Leftovers::default();
     let gone = remove_labelled(client, label, None, deadline, &mut left).await;
     if left.is_empty() { Ok(gone) } else { Err(Error::Left([left.networks, left.faults].concat())) }
@@ -359,104 +350,4 @@ pub(crate) async fn gone(client: &Client, name: &str, deadline: Duration) -> Res
 }
 
 #[cfg(test)]
-mod tests {
-    use apiserver::{ApiServer, ServerOptions};
-    use k8s_openapi::api::core::v1::Pod;
-    use serde_json::Value;
-
-    use super::*;
-
-    fn node(name: &str, ready: &str, system: &str, spec: &Value) -> Node {
-        let info = json!({
-            "operatingSystem": system, "architecture": "", "bootID": "", "containerRuntimeVersion": "",
-            "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "", "osImage": "",
-            "systemUUID": "",
-        });
-        let conditions = json!([{ "type": "Ready", "status": ready }]);
-        let status = json!({ "conditions": conditions, "nodeInfo": info });
-        from(json!({ "metadata": { "name": name }, "spec": spec, "status": status })).unwrap()
-    }
-
-    #[test]
-    fn a_runtime_is_known_by_its_name_and_version() {
-        assert!(is_runtime("cri-o://1.36.0", "cri-o"));
-        assert!(is_runtime("containerd://2.1.4", "containerd-2"));
-        assert!(is_runtime("containerd://1.6.20~ds1", "containerd-1.6"));
-        for (version, name) in [
-            ("containerd://2.1.4", "containerd-1.6"),
-            ("containerd://21.0", "containerd-2"),
-            ("cri-o://1.36.0", "cri-dockerd"),
-            ("", "cri-o"),
-        ] {
-            assert!(!is_runtime(version, name), "{version} {name}");
-        }
-    }
-
-    #[test]
-    fn nodes_are_those_that_pods_can_run_on_in_order() {
-        let taint = |effect: &str| json!({ "taints": [{ "key": "role", "effect": effect }] });
-        let all = vec![
-            node("a-control-plane", "True", "linux", &taint("NoSchedule")),
-            node("c", "True", "linux", &taint("PreferNoSchedule")),
-            node("b", "True", "linux", &json!({})),
-            node("down", "Unknown", "linux", &json!({})),
-            node("cordoned", "True", "linux", &json!({ "unschedulable": true })),
-            node("other", "True", "windows", &json!({})),
-        ];
-        let names: Vec<_> = usable(all).iter().map(Node::name_any).collect();
-        assert_eq!(names, ["b", "c", "a-control-plane"]);
-    }
-
-    #[tokio::test]
-    async fn everything_of_a_run_goes_but_its_hands_whatever_stays() {
-        let server = ApiServer::new(ServerOptions::default()).unwrap();
-        let namespace = |name: &str, run: &str| {
-            server.create_namespace(name, &[(LABEL.to_owned(), run.to_owned())].into()).unwrap();
-        };
-        namespace("cnilab-one", "one");
-        namespace("istio-system", "one");
-        namespace("shop", "one");
-        namespace("theirs", "two");
-        let labels = json!({ LABEL: "one" });
-        let role = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-            "metadata": { "name": "agent", "labels": labels },
-        });
-        server.upsert(role).unwrap();
-        let node = json!({
-            "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n", "labels": labels },
-            "spec": { "unschedulable": true }, "status": { "nodeInfo": { "kubeletVersion": "v1" } },
-        });
-        server.upsert(node).unwrap();
-        let made = json!({
-            "apiVersion": "v1", "kind": "Node", "metadata": { "name": "made", "labels": labels },
-            "spec": { "unschedulable": true }, "status": { "nodeInfo": { "bootID": "b" } },
-        });
-        server.upsert(made).unwrap();
-        let pod = |name: &str, namespace: &str, labels: &Value, spec: Value| {
-            let metadata = json!({ "name": name, "namespace": namespace, "labels": labels });
-            server
-                .upsert(json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec }))
-                .unwrap();
-        };
-        let containers = json!([{ "name": "app", "image": "app" }]);
-        pod("unscheduled", "theirs", &labels, json!({ "containers": containers }));
-        pod("on-made", "theirs", &json!({}), json!({ "containers": containers, "nodeName": "made" }));
-        pod("theirs", "theirs", &json!({ LABEL: "two" }), json!({ "containers": containers }));
-        pod("hand", "cnilab-one", &json!({}), json!({ "containers": containers }));
-        let (mut left, label) = (Leftovers::default(), format!("{LABEL}=one"));
-        // Nobody ends namespaces here.
-        let soon = Duration::from_millis(200);
-        let removed = remove_labelled(&server.client(), &label, Some("cnilab-one"), soon, &mut left).await;
-        assert_eq!(removed, ["cordon of node n", "Node made", "Pod theirs/unscheduled", "ClusterRole agent"]);
-        let pods = Api::<Pod>::all(server.client()).list(&ListParams::default()).await.unwrap();
-        assert_eq!(pods.iter().map(Pod::name_any).collect::<Vec<_>>(), ["hand", "theirs"]);
-        let [first, second] = left.faults.as_slice() else { panic!("{left:?}") };
-        assert!(first.contains("the end of namespace istio-system did not happen"), "{first}");
-        assert!(second.contains("the end of namespace shop did not happen"), "{second}");
-        let all = Api::<Namespace>::all(server.client()).list(&ListParams::default().labels(LABEL)).await;
-        let mut all = all.unwrap().items;
-        all.retain(|namespace| namespace.metadata.deletion_timestamp.is_some());
-        assert_eq!(all.iter().map(Namespace::name_any).collect::<Vec<_>>(), ["istio-system", "shop"]);
-    }
-}
+mod tests;

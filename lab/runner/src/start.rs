@@ -26,6 +26,9 @@ use crate::{
 /// deadlines.
 const JOBS_PER_CORE: usize = 12;
 
+/// Told after a clean-up: only the run itself knew what the nodes had before.
+const NOT_CLEANED: &str = "if that run had --agent-image, look at its nodes: CNI configurations, plugins, labels and taints that it changed are as it left them";
+
 /// Runs the command line.
 pub fn start(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
@@ -127,6 +130,9 @@ fn clean(kubeconfig: &Path) -> anyhow::Result<Exit> {
     Ok(match runtime.block_on(tier::clean(kubeconfig, run::IN_A_CLUSTER)) {
         Ok(removed) => {
             removed.iter().for_each(|object| board::say(&format!("{object} is gone")));
+            if !removed.is_empty() {
+                eprintln!("cnilab: {NOT_CLEANED}");
+            }
             Exit::Ok
         }
         Err(error) => {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The end of a scenario, and what the next one does about a former end that left something. Every step is tried whatever became of the others.
-
-use std::time::Duration;
+//! The end of a scenario and of a run, and what the next one does about a former end that left something. Every step is tried whatever became of the others.
 
 use cluster::{Cluster as _, Disk, LabError, Leftovers, Machines as _, Memory, SYSTEM_NAMESPACE};
 use futures::future::join_all;
@@ -15,10 +13,24 @@ use crate::baseline::Condition;
 use crate::error::Error;
 use crate::objects::{self, unless_gone};
 use crate::restore::{give_back, restore};
-use crate::session::{LABEL, gone, own_namespace, remove_labelled};
+use crate::session::{LABEL, Session, gone, of_run, own_namespace, remove, remove_labelled};
 
 /// Bytes that a disk takes while what a scenario made goes.
 const ROOM: u32 = 1 << 20;
+
+impl Session {
+    /// Makes the nodes what they were if the run has the cluster to itself: a scenario that was interrupted has had no end. Then removes every namespace of the run,
+    /// its pods in others, what it made beside namespaces, and its cordons, and waits until the namespaces are gone.
+    ///
+    /// # Errors
+    /// Something is left; the error names all of it.
+    pub async fn end(&self) -> Result<(), LabError> {
+        let tidied = RemoteCluster::of(self, self.nodes()).tidy().await;
+        let removed = remove(&self.client, &of_run(&self.options), self.options.deadline).await;
+        // A node's files have no namespace to go with.
+        tidied.and(removed.map(drop).map_err(LabError::from))
+    }
+}
 
 impl RemoteCluster {
     /// Removes what the scenario made, and these objects, which it applied itself. A guest's namespaces are asked to go, and waited for at the end
@@ -61,19 +73,25 @@ impl RemoteCluster {
     ///
     /// # Errors
     /// Something is left.
-    pub(super) async fn tidy(&self, deadline: Duration) -> Result<(), LabError> {
-        let (mut left, run) = (Leftovers::default(), &self.session().options.run);
+    pub(super) async fn tidy(&self) -> Result<(), LabError> {
+        let session = self.session();
+        let Some(deadline) = session.baseline.condition().deadline(session.options.deadline) else {
+            return Ok(());
+        };
+        let (mut left, run) = (Leftovers::default(), &session.options.run);
         self.make_room(&mut left).await;
-        let (label, own) = (format!("{LABEL}={run}"), own_namespace(run));
+        let (label, own) = (of_run(&session.options), own_namespace(run));
         remove_labelled(&self.client(), &label, Some(&own), deadline, &mut left).await;
         self.put_back(&mut left).await;
         if left.is_empty() {
             return Ok(());
         }
-        self.session().baseline.becomes(Condition::Wrecked);
+        session.baseline.becomes(Condition::Wrecked);
         let why = [left.networks, left.faults].concat().join("; ");
-        let why = format!("the cluster is not as it was before an earlier scenario: {why}");
-        Err(LabError::Harness { what: "begin a scenario".to_owned(), why })
+        Err(LabError::Harness {
+            what: "make the cluster what it was before an earlier scenario".to_owned(),
+            why,
+        })
     }
 
     /// Undoes what stands in the way of an end: a full disk, too little memory, a node without a network.
