@@ -44,6 +44,12 @@ Feature: One command says what is wrong with a pod's redirection
     When it is diagnosed
     Then it is as it should be
 
+  @mutant:diagnose-forgets-exclusions
+  Scenario: Its namespace is excluded on its node
+    Given the plugin's configuration has "exclude_namespaces" = ["kube-system", "shop"]
+    When it is diagnosed
+    Then it is as it should be
+
   @mutant:diagnose-blind @mutant:diagnose-always-succeeds
   Scenario: It came up before the plugin was there
     Given the node's network lacks the plugin

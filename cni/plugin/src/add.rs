@@ -9,7 +9,7 @@ use protocol::log::{APPLY_MICROS, AddEnd, FACTS_MICROS};
 use protocol::netconf::NetConf;
 use protocol::result::CniResult;
 use redirect::Enrolment;
-use redirect::skip::{Exclusions, NamedPod, SkipReason, precheck};
+use redirect::skip::{NamedPod, SkipReason, precheck};
 
 use crate::api::Patience;
 use crate::apply::{self, Site};
@@ -34,9 +34,7 @@ fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, 
     let asked_at = call.clock.now();
     let result = result(conf)?;
     let pod = NamedPod { name: &key.name, namespace: &key.namespace };
-    let exclusions =
-        Exclusions { agent_namespace: &conf.pod_namespace, namespaces: &conf.exclude_namespaces };
-    let asked = match precheck(pod, exclusions) {
+    let asked = match precheck(pod, conf.into()) {
         Some(reason) => Err(reason),
         // The agent looks the pod up while we look at the namespace.
         None => Ok(gather::ask(call, conf, &key)),

@@ -6,7 +6,7 @@ use protocol::args::CniArgs;
 use protocol::error::{CniError, Code};
 use protocol::netconf::NetConf;
 use redirect::Enrolment;
-use redirect::skip::{Exclusions, NamedPod, precheck};
+use redirect::skip::{NamedPod, precheck};
 
 use crate::api::Patience;
 use crate::context::Call;
@@ -45,9 +45,7 @@ fn verdict(call: &mut Call<'_>, stdin: &[u8]) -> Verdict {
     call.configure(&conf);
     let key = call.pod_key(args);
     let pod = NamedPod { name: &key.name, namespace: &key.namespace };
-    let exclusions =
-        Exclusions { agent_namespace: &conf.pod_namespace, namespaces: &conf.exclude_namespaces };
-    if precheck(pod, exclusions).is_some() {
+    if precheck(pod, (&conf).into()).is_some() {
         return Verdict::Fine;
     }
     let asked = gather::ask(call, &conf, &key);

@@ -3,6 +3,7 @@
 
 pub mod arguments;
 mod conf;
+mod pod;
 pub mod report;
 
 use std::io::{self, Write};
@@ -15,11 +16,13 @@ use netfilter::{LookError, NetnsError};
 use protocol::agent::PodKey;
 use protocol::env::{Command, Invocation, NetnsOverride};
 use protocol::error::CniError;
+use protocol::netconf::NetConf;
 use protocol::pod::PodFacts;
 use redirect::enrol::AnnotationError;
 use redirect::found::FoundRules;
 use redirect::found::compare::{Form, forms};
 use redirect::host::{Environment, EnvironmentError, NoLocalAddress, Stack, decide_addresses};
+use redirect::skip::{NamedPod, SkipReason, precheck};
 use redirect::{Enrolment, Redirect, enrol};
 
 use crate::api::Patience;
@@ -30,6 +33,7 @@ use crate::kernel::Namespace;
 use crate::log::Log;
 use crate::world::World;
 use arguments::{Arguments, HELP, PodWanted, UsageError};
+use pod::NotAPod;
 use report::Report;
 
 /// Failure to diagnose.
@@ -65,7 +69,7 @@ enum DiagnoseError {
     NotAPod {
         /// The file.
         path: PathBuf,
-        reason: serde_json::Error,
+        reason: NotAPod,
     },
     /// There is no configuration to look the pod up with.
     #[error("{looked}: give --conf FILE or --pod-json FILE")]
@@ -116,6 +120,12 @@ enum Expected {
     Rules(Box<Redirect>, String),
     NoRules(String),
     Impossible(AnnotationError),
+}
+
+impl Expected {
+    fn left_alone(reason: &SkipReason) -> Self {
+        Self::NoRules(format!("left alone: {reason}"))
+    }
 }
 
 fn diagnose(world: &mut World<'_>, arguments: &Arguments) -> Result<Report, DiagnoseError> {
@@ -190,30 +200,40 @@ fn expected(
             let facts = conf::ordinary_sidecar();
             (facts, "redirected like a sidecar without annotations (no pod was named)".to_owned())
         }
-        PodWanted::Json(path) => (from_file(path)?, format!("redirected as {} says", path.display())),
+        PodWanted::Json(path) => {
+            let facts = from_file(path)?;
+            let conf = conf.map(|path| conf::read(Some(path), world.env)).transpose()?;
+            if let Some(reason) = conf.and_then(|conf| precheck((&facts.metadata).into(), (&conf).into())) {
+                return Ok(Expected::left_alone(&reason));
+            }
+            (facts, format!("redirected as {} says", path.display()))
+        }
         PodWanted::Named { namespace, name } => {
+            let conf = &conf::read(conf, world.env)?;
+            if let Some(reason) = precheck(NamedPod { name, namespace }, conf.into()) {
+                return Ok(Expected::left_alone(&reason));
+            }
             let facts = from_cluster(world, (namespace, name), conf)?;
             (facts, format!("redirected as pod {namespace}/{name} says"))
         }
     };
     Ok(match enrol(&facts) {
         Ok(Enrolment::Enrol(redirect)) => Expected::Rules(redirect, of),
-        Ok(Enrolment::Skip(reason)) => Expected::NoRules(format!("left alone: {reason}")),
+        Ok(Enrolment::Skip(reason)) => Expected::left_alone(&reason),
         Err(error) => Expected::Impossible(error),
     })
 }
 
 fn from_file(path: &PathBuf) -> Result<PodFacts, DiagnoseError> {
     let text = std::fs::read(path).map_err(|reason| DiagnoseError::File { path: path.clone(), reason })?;
-    serde_json::from_slice(&text).map_err(|reason| DiagnoseError::NotAPod { path: path.clone(), reason })
+    pod::read(&text).map_err(|reason| DiagnoseError::NotAPod { path: path.clone(), reason })
 }
 
 fn from_cluster(
     world: &mut World<'_>,
     (namespace, name): (&str, &str),
-    conf: Option<&PathBuf>,
+    conf: &NetConf,
 ) -> Result<PodFacts, DiagnoseError> {
-    let conf = conf::read(conf, world.env)?;
     let key = PodKey {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
@@ -233,6 +253,6 @@ fn from_cluster(
     let World { env, stderr, clock, agent, api, kernel, .. } = world;
     let log = Log::new(*stderr, *clock);
     let mut call = Call::new(invocation, (*env, *clock), (*agent, *api, *kernel), log);
-    let asked = gather::ask(&call, &conf, &key);
-    Ok(gather::facts(&mut call, &conf, &key, asked, &Patience::CHECK)?.0)
+    let asked = gather::ask(&call, conf, &key);
+    Ok(gather::facts(&mut call, conf, &key, asked, &Patience::CHECK)?.0)
 }

@@ -2,9 +2,13 @@
 //! The subset of a pod that is read: the one decoder of pods in production, used on API responses and on agent messages alike. The shape is
 //! Kubernetes' own (`v1/Pod`), reduced; unknown fields are skipped while parsing.
 
+mod only;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
+
+pub use only::{NotOnePod, only};
 
 /// A pod, as far as redirection depends on it. Nothing is required, so any JSON object decodes: whoever asked for a pod must
 /// see that the answer carries its name.

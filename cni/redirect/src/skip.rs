@@ -3,6 +3,9 @@
 
 use std::fmt;
 
+use protocol::netconf::NetConf;
+use protocol::pod::Metadata;
+
 /// Reason to skip a pod. None of these is an error.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SkipReason {
@@ -87,6 +90,14 @@ pub struct NamedPod<'a> {
     pub namespace: &'a str,
 }
 
+impl<'a> From<&'a Metadata> for NamedPod<'a> {
+    /// The pod of an object. A template's may have no name yet, and a manifest no namespace; that does not make it less of a pod.
+    fn from(metadata: &'a Metadata) -> Self {
+        let or = |text: &'a str, default| if text.is_empty() { default } else { text };
+        Self { name: or(&metadata.name, "pod"), namespace: or(&metadata.namespace, "default") }
+    }
+}
+
 /// The part of the node's configuration that can exclude a pod by its name alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exclusions<'a> {
@@ -94,6 +105,12 @@ pub struct Exclusions<'a> {
     pub agent_namespace: &'a str,
     /// `exclude_namespaces`
     pub namespaces: &'a [String],
+}
+
+impl<'a> From<&'a NetConf> for Exclusions<'a> {
+    fn from(conf: &'a NetConf) -> Self {
+        Self { agent_namespace: &conf.pod_namespace, namespaces: &conf.exclude_namespaces }
+    }
 }
 
 /// Decides what can be decided before the pod is looked up, so that none of these pods depends on an agent or an API

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use protocol::pod::PodFacts;
+use protocol::pod::{NotOnePod, PodFacts, only};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -24,10 +24,8 @@ pub(super) enum PodError {
     /// Fields of the wrong type.
     #[error("read the pod")]
     Shape(#[source] serde_json::Error),
-    #[error("find a pod in the file: it has {0}")]
-    None(String),
-    #[error("choose a pod: the file has {}; give one of them", .0.join(", "))]
-    Several(Vec<String>),
+    #[error("choose a pod in the file: {0}")]
+    Choice(#[from] NotOnePod),
 }
 
 #[derive(Deserialize, Default)]
@@ -51,29 +49,7 @@ struct PodIp {
 pub(super) fn read(text: &str) -> Result<PodFile, PodError> {
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(text).map_err(|error| PodError::Syntax(error.to_string()))?;
-    let objects: Vec<Value> = documents.into_iter().flat_map(items).collect();
-    let kind = |object: &Value| object.get("kind").and_then(Value::as_str).unwrap_or("nothing").to_owned();
-    let mut pods: Vec<&Value> = objects.iter().filter(|object| kind(object) == "Pod").collect();
-    match (pods.pop(), pods.is_empty()) {
-        (Some(pod), true) => pod_file(pod),
-        (Some(last), false) => Err(PodError::Several(pods.into_iter().chain([last]).map(name).collect())),
-        (None, _) => {
-            let kinds: Vec<String> = objects.iter().map(kind).collect();
-            Err(PodError::None(if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") }))
-        }
-    }
-}
-
-/// Items of a list, or the object itself.
-fn items(mut document: Value) -> Vec<Value> {
-    match document.get_mut("items").map(Value::take) {
-        Some(Value::Array(items)) => items,
-        _ => vec![document],
-    }
-}
-
-fn name(pod: &Value) -> String {
-    pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("a pod without a name").to_owned()
+    pod_file(&only(documents)?)
 }
 
 fn pod_file(pod: &Value) -> Result<PodFile, PodError> {
@@ -111,11 +87,11 @@ mod tests {
     #[test]
     fn anything_else_is_refused() {
         let text = |text: &str| read(text).map_err(|error| error.to_string()).unwrap_err();
-        assert_eq!(text("kind: Service"), "find a pod in the file: it has Service");
-        assert_eq!(text(""), "find a pod in the file: it has nothing");
+        assert_eq!(text("kind: Service"), "choose a pod in the file: it has Service");
+        assert_eq!(text(""), "choose a pod in the file: it has nothing");
         assert_eq!(
             text(&format!("{POD}---\n{POD}")),
-            "choose a pod: the file has cart, cart; give one of them"
+            "choose a pod in the file: it has cart, cart; give one of them"
         );
         assert!(text("kind: [").starts_with("read the pod: "));
         assert_eq!(text("kind: Pod\nspec: 7"), "read the pod");

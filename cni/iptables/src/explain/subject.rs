@@ -92,13 +92,11 @@ fn of_pod(
     matches: &ArgMatches,
     PodFile { facts, addresses }: &PodFile,
 ) -> Result<Explanation, ExplainError> {
-    let (name, namespace) = (facts.metadata.name.as_str(), facts.metadata.namespace.as_str());
-    let namespace = if namespace.is_empty() { "default" } else { namespace };
-    let subject = format!("pod {namespace}/{}", if name.is_empty() { "(without a name)" } else { name });
+    let named = NamedPod::from(&facts.metadata);
+    let name = Some(named.name).filter(|_| !facts.metadata.name.is_empty());
+    let subject = format!("pod {}/{}", named.namespace, name.unwrap_or("(without a name)"));
     let excluded = matches.get_one::<String>("exclude-namespaces").map(String::as_str).unwrap_or_default();
     let excluded: Vec<String> = list::elements(excluded).map(str::to_owned).collect();
-    // A pod of a template may have no name yet; that does not make it less of a pod.
-    let named = NamedPod { name: if name.is_empty() { "pod" } else { name }, namespace };
     if let Some(reason) =
         precheck(named, Exclusions { agent_namespace: AGENT_NAMESPACE, namespaces: &excluded })
     {

@@ -12,7 +12,7 @@ Usage: istio-cni diagnose (--netns PATH | --pid N) [--pod NAMESPACE/NAME | --pod
   --netns PATH          the pod's network namespace, as in /var/run/netns/cni-...
   --pid N               a process of the pod, instead
   --pod NAMESPACE/NAME  the pod, as the API server has it now; --conf says how to ask
-  --pod-json FILE       the pod, as kubectl get pod -o json prints it
+  --pod-json FILE       the pod, as kubectl get pod -o json prints it; with --conf, what that excludes counts
   --conf FILE           the CNI configuration [default: the first file that names istio-cni, in the agent's directory, in the runtime's,
                         in the usual ones of platforms, in Multus']
   -o human|json         the output [default: human]

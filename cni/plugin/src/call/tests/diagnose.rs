@@ -25,11 +25,16 @@ fn held(change: impl Fn(String) -> String) -> FoundRules {
 }
 
 fn diagnosed(line: &str, found: FoundRules) -> Outcome {
+    diagnosed_of(pod_json(), line, found)
+}
+
+fn diagnosed_of(object: Value, line: &str, found: FoundRules) -> Outcome {
     let words = line.split_whitespace().map(str::to_owned).collect();
     Scene::new("ADD")
         .set("CNI_COMMAND", "")
         .with(|scene| {
             scene.args = words;
+            scene.object = object;
             scene.site.found = found;
             scene.api = api_pod;
         })
@@ -90,6 +95,56 @@ fn what_nobody_can_tell_is_not_called_fine() {
     let help = diagnosed("diagnose --help", FoundRules::default());
     assert_eq!(help.exit, Exit::Success);
     assert!(help.stdout.contains("Examples:"));
+}
+
+#[test]
+fn the_object_in_a_file_is_one_pod_and_a_whole_one() {
+    let line = "diagnose --netns /run/netns/x --pod-json {dir}/pod.json";
+    for (object, reason) in [
+        (json!({}), "it has nothing"),
+        (json!([]), "it has nothing"),
+        (json!({"kind": "Deployment", "spec": {"template": pod_json()}}), "it has Deployment"),
+        (json!({"kind": "List", "items": []}), "it has nothing"),
+        (json!({"kind": "List", "items": [pod_json(), pod_json()]}), "it has cart, cart; give one of them"),
+        (json!({"kind": "Pod", "metadata": {"name": "cart"}}), "it has no container"),
+    ] {
+        let said = diagnosed_of(object.clone(), line, FoundRules::default());
+        assert_eq!((said.exit, said.stdout.as_str()), (Exit::Undecided, ""), "{object}");
+        let wanted = format!("pod.json is not a pod in JSON: {reason}\n");
+        assert!(said.stderr.ends_with(&wanted), "{object}: {}", said.stderr);
+        assert!(said.done.is_empty(), "nothing was entered");
+    }
+    let list = json!({"kind": "List", "items": [{"kind": "Service"}, pod_json()]});
+    let listed = diagnosed_of(list, line, held(|text| text));
+    assert_eq!(listed.exit, Exit::Success, "{}{}", listed.stdout, listed.stderr);
+}
+
+#[test]
+fn a_pod_that_the_node_leaves_alone_by_its_name_has_no_rules() {
+    let object = |namespace: &str, name: &str| {
+        let mut pod = pod_json();
+        (pod["metadata"]["namespace"], pod["metadata"]["name"]) = (namespace.into(), name.into());
+        pod
+    };
+    for (namespace, name, reason) in [
+        ("kube-system", "dns", "namespace kube-system is excluded"),
+        ("istio-system", "istio-cni-node-x", "the node agent's own pod"),
+    ] {
+        for which in [format!("--pod {namespace}/{name}"), "--pod-json {dir}/pod.json".to_owned()] {
+            let line = format!("diagnose --netns /run/netns/x {which} --conf {{dir}}/10-k8s.conf");
+            let none = diagnosed_of(object(namespace, name), &line, FoundRules::default());
+            assert_eq!((none.exit, none.requests), (Exit::Success, 0), "{line}: {}", none.stderr);
+            assert!(none.stdout.contains(&format!("should be  left alone: {reason}\n")), "{}", none.stdout);
+            let rules = diagnosed_of(object(namespace, name), &line, held(|text| text));
+            assert_eq!(rules.exit, Exit::Failure, "{line}");
+            assert!(rules.stdout.contains("the pod is not to be redirected"), "{}", rules.stdout);
+        }
+    }
+    let nameless = json!({"kind": "Pod", "metadata": {"annotations": {"sidecar.istio.io/status": "{}"}},
+        "spec": pod_json()["spec"]});
+    let line = "diagnose --netns /run/netns/x --pod-json {dir}/pod.json --conf {dir}/10-k8s.conf";
+    let said = diagnosed_of(nameless, line, held(|text| text));
+    assert_eq!(said.exit, Exit::Success, "a manifest may lack its name: {}", said.stdout);
 }
 
 #[test]

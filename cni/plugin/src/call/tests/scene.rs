@@ -28,6 +28,8 @@ pub(super) struct Scene {
     pub(super) command: &'static str,
     pub(super) env: Vec<(&'static str, String)>,
     pub(super) args: Vec<String>,
+    /// Content of `pod.json`.
+    pub(super) object: Value,
     pub(super) conf: Value,
     pub(super) kubeconfig: bool,
     pub(super) record: Option<&'static str>,
@@ -49,7 +51,7 @@ pub(super) struct Outcome {
 }
 
 pub(super) fn pod_json() -> Value {
-    json!({"metadata": {"name": "cart", "namespace": "shop", "uid": "u1",
+    json!({"kind": "Pod", "metadata": {"name": "cart", "namespace": "shop", "uid": "u1",
             "annotations": {"sidecar.istio.io/status": "{}"}},
         "spec": {"containers": [{"name": "app"}, {"name": "istio-proxy", "args": ["proxy", "sidecar"]}]}})
 }
@@ -84,6 +86,7 @@ impl Scene {
             command,
             env: Vec::new(),
             args: Vec::new(),
+            object: pod_json(),
             conf: json!({"cniVersion": "1.1.0", "name": "k8s", "type": "istio-cni", "plugin_log_level": "debug",
                 "exclude_namespaces": ["kube-system"], "pod_namespace": "istio-system",
                 "prevResult": {"cniVersion": "1.1.0", "ips": [{"address": "10.9.0.2/24"}]}}),
@@ -134,7 +137,7 @@ impl Scene {
             *word = word.replace("{dir}", &dir.path().display().to_string());
         }
         std::fs::write(dir.path().join("10-k8s.conf"), &stdin).unwrap();
-        std::fs::write(dir.path().join("pod.json"), pod_json().to_string()).unwrap();
+        std::fs::write(dir.path().join("pod.json"), self.object.to_string()).unwrap();
         self.run_in(dir.path(), stdin.as_bytes())
     }
 
