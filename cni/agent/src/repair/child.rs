@@ -14,6 +14,9 @@ use super::inside::COMMAND;
 /// Size limit of an answer: far more than one about a full node has.
 const LIMIT: u64 = 4 * 1024 * 1024;
 
+/// The longest that a killed process is waited for: exits take milliseconds, also on a busy machine.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
+
 /// Failure of the child process.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
@@ -25,6 +28,11 @@ pub enum ChildError {
     /// It was killed after its deadline.
     #[error("failed to get an answer from the process in the namespace within {0:?}")]
     Deadline(Duration),
+    /// It was killed after its deadline and stays: the kernel holds it.
+    #[error(
+        "failed to get an answer from the process in the namespace within {0:?}, and to kill it: it is left behind"
+    )]
+    Unkillable(Duration),
     /// Malformed answer.
     #[error("failed to read the answer of the process in the namespace")]
     Malformed(#[from] serde_json::Error),
@@ -54,9 +62,10 @@ impl Program {
         match tokio::time::timeout(deadline, talk(&mut child, &text)).await {
             Ok(answer) => Ok(serde_json::from_slice(&answer.map_err(ChildError::Talk)?)?),
             Err(_) => {
-                // It is gone then, and reaped; that it went by itself meanwhile is as good.
-                let _ = child.kill().await;
-                Err(ChildError::Deadline(deadline))
+                // It is gone then, and reaped; that it went by itself meanwhile is as good. One that stays, in a system call that does not
+                // end, is reaped by the runtime when it goes.
+                let ended = tokio::time::timeout(KILL_LIMIT, child.kill()).await;
+                Err(ended.map_or(ChildError::Unkillable(deadline), |_| ChildError::Deadline(deadline)))
             }
         }
     }

@@ -12,6 +12,7 @@ mod node;
 mod peers;
 mod proof;
 mod stranger;
+mod stuck;
 mod whose;
 
 use std::process::ExitCode;
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    let mut cases = [whose::CASES, proof::CASES, peers::CASES].into_iter().flatten();
+    let mut cases = [whose::CASES, proof::CASES, peers::CASES, stuck::CASES].into_iter().flatten();
     if let Some((name, _)) = rig::process::own_test() {
         let Case(_, work) = cases.find(|case| case.0 == name).unwrap();
         work();

@@ -83,10 +83,10 @@ impl Node {
         fs::write(self.dir.path().join("cni/results").join(uid), entry.to_string()).unwrap();
     }
 
-    /// Request for pod `cart` of UID `u-1`.
-    pub(crate) fn ask(&self, task: Task, addresses: &[&str], annotations: &Value) -> PodOutcome {
+    /// Request about these pods.
+    pub(crate) fn request(&self, task: Task, pods: Vec<TargetPod>) -> ChildRequest {
         let path = |name: &str| self.dir.path().join(name);
-        let request = ChildRequest {
+        ChildRequest {
             task,
             grounds: Grounds {
                 netns_dir: path("netns"),
@@ -95,8 +95,13 @@ impl Node {
                 proc_dir: self.proc_dir.clone(),
             },
             backend: BackendWanted { wish: self.backend.parse().unwrap(), record: path("run/backend") },
-            pods: vec![target(addresses, annotations)],
-        };
+            pods,
+        }
+    }
+
+    /// Outcome of a request for pod `cart` of UID `u-1`.
+    pub(crate) fn ask(&self, task: Task, addresses: &[&str], annotations: &Value) -> PodOutcome {
+        let request = self.request(task, vec![target(addresses, annotations)]);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let program = Program(env!("CARGO_BIN_EXE_install-cni").into());
         runtime.block_on(program.ask(&request, LIMIT)).unwrap().outcomes.remove(0)
