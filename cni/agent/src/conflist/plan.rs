@@ -98,11 +98,8 @@ impl DesiredConflist<'_> {
             .filter(|_| !name.contains('/'))
             .ok_or_else(|| nothing(NotRight::Name(name.to_owned())))?;
         let aside = aside(name);
-        let has_ours = |name: &str| {
-            now.text(name).is_some_and(|text| Document::parse(text).is_ok_and(|is| !is.ours().is_empty()))
-        };
         let counterpart = if list == name { name.trim_end_matches("list").to_owned() } else { list };
-        let found = [(name, true), (&aside, has_ours(&aside)), (&counterpart, true)]
+        let found = [(name, true), (&aside, has_ours(now, &aside)), (&counterpart, true)]
             .into_iter()
             .find(|(name, counts)| *counts && now.files.contains_key(*name));
         found
@@ -157,6 +154,11 @@ fn nothing(why: NotRight) -> Stopped {
 fn known_at(now: &DirectorySnapshot, matters: impl Fn(&str) -> bool) -> Result<(), Stopped> {
     let denied = now.denied().find(|(name, _)| matters(name));
     denied.map_or(Ok(()), |(_, why)| Err(nothing(NotRight::Denied(why.to_owned()))))
+}
+
+/// True if our entry is in a file, valid or not.
+fn has_ours(now: &DirectorySnapshot, name: &str) -> bool {
+    now.text(name).is_some_and(|text| Document::parse(text).is_ok_and(|is| !is.ours().is_empty()))
 }
 
 /// Name that sorts right after `name` and before its list.

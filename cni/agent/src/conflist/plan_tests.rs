@@ -194,6 +194,19 @@ fn a_conf_whose_writer_changed_the_plugin_is_followed_by_an_agent_that_did_not_m
     assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok("10-flannel.conf.conflist".to_owned()));
 }
 
+/// By an agent that made none of the lists, each time.
+#[test]
+fn a_conf_that_goes_back_to_a_former_network_is_followed() {
+    let (mut now, _) = installed(&chain(), &[("10-x.conf", FLANNEL)]);
+    let other = FLANNEL.replace("flannel", "bridge").replace("cbr0", "cbr1");
+    for (text, kind) in [(other.as_str(), "bridge"), (FLANNEL, "flannel"), (&other, "bridge")] {
+        now.files.insert("10-x.conf".to_owned(), Content::Text(text.to_owned()));
+        assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok("10-x.conf.conflist".to_owned()));
+        let first = now.usable().next().unwrap().0;
+        assert_eq!((first, kinds(&now, first).remove(0).as_str()), ("10-x.conf.conflist", kind));
+    }
+}
+
 #[test]
 fn a_list_of_somebody_else_beside_a_conf_is_never_lost() {
     let files = [("10-x.conf", FLANNEL), ("10-x.conflist", CALICO)];

@@ -4,7 +4,9 @@
 use serde_json::Value;
 
 use super::elsewhere::delegates;
-use super::{DesiredConflist, FileMode, NotRight, Plan, Planned, Step, Stopped, aside, known_at, nothing};
+use super::{
+    DesiredConflist, FileMode, NotRight, Plan, Planned, Step, Stopped, aside, has_ours, known_at, nothing,
+};
 use crate::conflist::copy;
 use crate::conflist::document::Document;
 use crate::conflist::scan::{DirectorySnapshot, list_name};
@@ -65,6 +67,11 @@ impl DesiredConflist<'_> {
         if list == primary {
             return Ok(list);
         }
+        let aside = aside(primary);
+        // Runtimes read it before the list, whichever of the two is older.
+        if aside < list && has_ours(now, &aside) {
+            return Ok(aside);
+        }
         let read = |name: &str| now.text(name).and_then(|text| Document::parse(text).ok());
         let wanted = read(primary);
         // Its writer may have changed the plugin, and the agent that made the list may be gone: the network is the same.
@@ -78,7 +85,6 @@ impl DesiredConflist<'_> {
             None => !now.files.contains_key(name),
             Some(is) => !is.ours().is_empty() && (repeats(&is) || self.made.contains(name)),
         };
-        let aside = aside(primary);
         let foreign = || nothing(NotRight::Foreign(aside.clone()));
         [list, aside.clone()].into_iter().find(|name| is_ours(name)).ok_or_else(foreign)
     }
