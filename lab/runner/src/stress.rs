@@ -33,16 +33,35 @@ pub fn fold(records: Vec<Record>) -> Vec<Record> {
         }
         runs.push(record);
     }
-    order.into_iter().filter_map(|id| Some(one(&id, &all.remove(&id)?))).collect()
+    order.into_iter().filter_map(|id| Some(one(&id, all.remove(&id)?))).collect()
 }
 
-/// One record of all runs of a scenario: the first that did not pass tells what happened.
-fn one(id: &str, runs: &[Record]) -> Record {
+/// The runs that count: those that an interruption left out do only where there are no others.
+fn counted(mut runs: Vec<Record>) -> Vec<Record> {
+    if runs.iter().any(|run| run.verdict != Verdict::Skipped) {
+        runs.retain(|run| run.verdict != Verdict::Skipped);
+    }
+    runs
+}
+
+/// The run that tells what happened: the first that failed, else the first of which nothing is known, else the first that did not pass.
+fn told(runs: &[Record]) -> &Record {
+    let first = |is: fn(Verdict) -> bool| runs.iter().find(|run| is(run.verdict));
+    first(|one| matches!(one, Verdict::Fail | Verdict::Flaky))
+        .or_else(|| first(|one| one == Verdict::Inconclusive))
+        .or_else(|| first(|one| one != Verdict::Pass))
+        .unwrap_or(&runs[0])
+}
+
+/// One record of all runs of a scenario.
+fn one(id: &str, runs: Vec<Record>) -> Record {
+    let is_repeated = runs.len() > 1;
+    let runs = &counted(runs);
     let (count, mut verdicts) = (runs.len(), BTreeMap::new());
     for run in runs {
         *verdicts.entry(run.verdict.word().to_owned()).or_default() += 1;
     }
-    let told = runs.iter().find(|run| run.verdict != Verdict::Pass).unwrap_or(&runs[0]);
+    let told = told(runs);
     let mut record = told.clone();
     if verdicts.len() > 1 {
         let passed = verdicts.get(Verdict::Pass.word()).copied().unwrap_or(0);
@@ -50,7 +69,9 @@ fn one(id: &str, runs: &[Record]) -> Record {
         let at = record.id.rsplit_once(MARK).map_or("", |(_, number)| number);
         record.reason =
             Some(format!("passed {passed} of {count} runs; run {at} {}: {reason}", told.verdict.word()));
-        record.verdict = Verdict::Flaky;
+        if told.verdict == Verdict::Fail {
+            record.verdict = Verdict::Flaky;
+        }
     }
     record.id = id.to_owned();
     record.seconds = runs.iter().map(|run| run.seconds).sum();
@@ -58,7 +79,7 @@ fn one(id: &str, runs: &[Record]) -> Record {
     record.notes = union(runs.iter().flat_map(|run| &run.notes));
     record.back_ends = union(runs.iter().flat_map(|run| &run.back_ends));
     // What cannot run here did not run often; and once is what every run does.
-    let ran = count > 1 && runs.iter().any(|run| !run.steps.is_empty());
+    let ran = is_repeated && runs.iter().any(|run| !run.steps.is_empty());
     record.runs = ran.then_some(Runs { count, verdicts });
     record
 }
@@ -100,6 +121,32 @@ mod tests {
         assert_eq!(record.runs, Some(Runs { count: 4, verdicts }));
         assert_eq!((record.evidence.len(), record.notes.len()), (4, 1));
         assert!((record.seconds - 6.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn only_a_failure_beside_other_verdicts_is_flaky_and_runs_that_were_left_out_count_for_nothing() {
+        for (verdicts, want, count) in [
+            (["pass", "inconclusive", "pass"], Verdict::Inconclusive, 3),
+            (["inconclusive", "pass", "fail"], Verdict::Flaky, 3),
+            (["inconclusive", "fail", "inconclusive"], Verdict::Flaky, 3),
+            (["pass", "pass", "skipped"], Verdict::Pass, 2),
+            (["pass", "skipped", "skipped"], Verdict::Pass, 1),
+            (["fail", "fail", "skipped"], Verdict::Fail, 2),
+            (["pass", "fail", "skipped"], Verdict::Flaky, 2),
+            (["skipped", "skipped", "skipped"], Verdict::Skipped, 3),
+        ] {
+            let runs = (1..).zip(verdicts).map(|(number, verdict)| run(&id("g/f/x", number), verdict));
+            let [record] = fold(runs.collect()).try_into().unwrap();
+            let runs = record.runs.map(|runs| runs.count);
+            assert_eq!((record.verdict, runs), (want, Some(count)), "{verdicts:?}");
+        }
+    }
+
+    #[test]
+    fn one_that_is_inconclusive_says_how_often_it_passed() {
+        let [record] = fold(vec![run("g/f/x#1", "pass"), run("g/f/x#2", "inconclusive")]).try_into().unwrap();
+        let reason = "passed 1 of 2 runs; run 2 inconclusive: inconclusive of g/f/x#2";
+        assert_eq!(record.reason.as_deref(), Some(reason));
     }
 
     #[test]
