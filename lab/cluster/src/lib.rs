@@ -129,7 +129,7 @@ pub enum PodStart {
         /// Last message, or why it could not be started.
         message: String,
     },
-    /// The lab failed: nothing is known about the system under test.
+    /// The lab failed: nothing is known about the system under test. [`Node`] returns it as [`LabError::Harness`].
     LabFailed {
         /// The cause.
         why: String,

@@ -133,7 +133,7 @@ impl Node for NetnsNode {
         let pod = PodName::new(namespace, name);
         let start = async { self.until_seen(&pod).await.started(deadline).await };
         let late = || Error::Deadline { what: format!("the start of pod {namespace}/{name}"), deadline };
-        Ok(tokio::time::timeout(deadline, start).await.map_err(|_| late())??)
+        of_product(&pod, tokio::time::timeout(deadline, start).await.map_err(|_| late())??)
     }
 
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError> {
@@ -167,7 +167,8 @@ impl Node for NetnsNode {
     async fn retry_pod(&self, pod: &PodName, deadline: Duration) -> Result<PodStart, LabError> {
         let slot = self.slot(pod).ok_or_else(|| Error::Missing(format!("pod {}", pod.name)))?;
         let late = || Error::Deadline { what: format!("the start of pod {}", pod.name), deadline };
-        Ok(tokio::time::timeout(deadline, self.start_anew(&slot)).await.map_err(|_| late())?)
+        let start = tokio::time::timeout(deadline, self.start_anew(&slot)).await.map_err(|_| late())?;
+        of_product(pod, start)
     }
 
     async fn runtime_call(&self, call: RuntimeCall) -> Result<Result<Value, ChainFailure>, LabError> {
@@ -211,6 +212,16 @@ impl News for Heard {
                 std::future::pending::<()>().await;
             }
         }
+    }
+}
+
+/// A start as features know it: a failure of the lab is no result.
+fn of_product(pod: &PodName, start: PodStart) -> Result<PodStart, LabError> {
+    match start {
+        PodStart::LabFailed { why } => {
+            Err(LabError::Harness { what: format!("start pod {}/{}", pod.namespace, pod.name), why })
+        }
+        ended => Ok(ended),
     }
 }
 
@@ -261,5 +272,19 @@ impl NetnsNode {
             all.extend(parts.sandbox.as_ref().and_then(|sandbox| sandbox.attachment()).cloned());
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_the_lab_failed_is_an_error_of_the_lab() {
+        let pod = PodName::new("shop", "cart");
+        let failed = of_product(&pod, PodStart::LabFailed { why: "no memory".to_owned() });
+        assert!(matches!(failed, Err(LabError::Harness { why, .. }) if why == "no memory"));
+        let refused = PodStart::SandboxFailed { code: Some(11), message: "try again".to_owned() };
+        assert_eq!(of_product(&pod, refused.clone()).unwrap(), refused);
     }
 }

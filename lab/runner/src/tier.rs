@@ -348,12 +348,7 @@ impl Tier {
             None => self.node()?,
         };
         self.create_pod(object).await?;
-        match node.pod_started(namespace, name, POD_START * self.patience()).await? {
-            PodStart::LabFailed { why } => {
-                Err(LabError::Harness { what: format!("start pod {namespace}/{name}"), why })
-            }
-            ended => Ok(ended),
-        }
+        node.pod_started(namespace, name, POD_START * self.patience()).await
     }
 
     /// A node by its name, or by what scenarios call those of a cluster in order: `node-1`, `node-2`, ….
