@@ -303,12 +303,17 @@ async fn refused(world: &mut LabWorld, wanted: u32, fragment: String) -> Step {
     let told = world.cluster().await?.knows_codes();
     match start {
         PodStart::SandboxFailed { code, message }
-            if (code == Some(wanted) || !told) && message.contains(&fragment) =>
+            if has_code(code, wanted, told) && message.contains(&fragment) =>
         {
             Ok(())
         }
         other => Err(Stop::wrong(format!("its start ended with {other:?}"))),
     }
+}
+
+/// True if a sandbox failed with this code; with any where the tier is told of none.
+pub(super) fn has_code(code: Option<u32>, wanted: u32, told: bool) -> bool {
+    code == Some(wanted) || !told
 }
 
 #[then(regex = r#"^its init container "([^"]+)" fails with exit code (\d+)$"#)]
@@ -352,4 +357,17 @@ async fn start_took(world: &mut LabWorld, since: Instant) -> Result<Spent, Stop>
     };
     let of_first = its.filter(|(call, _)| call.env.get("CNI_CONTAINERID") == Some(sandbox));
     Ok(Spent::of(of_first.map(|(_, answer)| answer)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_counts_where_the_tier_is_told_of_codes() {
+        assert!(has_code(Some(11), 11, true));
+        assert!(!has_code(Some(999), 11, true));
+        assert!(!has_code(None, 11, true));
+        assert!(has_code(None, 11, false));
+    }
 }
