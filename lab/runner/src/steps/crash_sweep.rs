@@ -15,6 +15,35 @@ use crate::stop::{Step, Stop, expect_eq};
 /// Far more system calls than an ADD makes in the pod's namespace.
 const MOST_CALLS: u32 = 500;
 
+/// Exit code of the tracer for a program that SIGKILL ended.
+const KILLED: i32 = 128 + 9;
+/// Beginning of the tracer's own errors.
+const OF_TRACER: &str = "workload: ";
+
+/// End of a program that was to be killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    Killed,
+    Done,
+}
+
+impl Ended {
+    /// By the tracer's exit code, `None` if a signal ended the tracer or nobody knows it; `printed` are the last lines.
+    ///
+    /// # Errors
+    /// The program failed by itself, or the tracer did.
+    pub(super) fn of(exit: Option<i32>, printed: &str) -> Result<Self, Stop> {
+        match exit {
+            Some(0) => Ok(Self::Done),
+            Some(KILLED) => Ok(Self::Killed),
+            Some(code) if !printed.lines().any(|line| line.starts_with(OF_TRACER)) => {
+                Err(Stop::wrong(format!("it was not killed, and ended with exit code {code}: {printed}")))
+            }
+            other => Err(Stop::harness(format!("its tracer ended with exit code {other:?}: {printed}"))),
+        }
+    }
+}
+
 /// Kills ADDs of the pod, one after the other, each at a later system call, until one lives. Each begins with the old rules, and must
 /// leave exactly those or exactly the wanted ones.
 #[then(
@@ -34,8 +63,9 @@ async fn killed(world: &mut LabWorld, name: String) -> Step {
         expect_eq("what differs from the old rules", &differences(world, &old).await?, &Vec::new())?;
         let kernel = Kernel { kill_at: Some(number), ..Kernel::default() };
         let answer = tier.node()?.call_plugin_on(call.clone(), &kernel).await?;
+        let ended = Ended::of(answer.exit, &format!("{}{}", answer.stderr, answer.stdout))?;
         let missing = differences(world, &new).await?;
-        if answer.exit == Some(0) {
+        if ended == Ended::Done {
             expect_eq("what differs from the new rules at the end", &missing, &Vec::new())?;
             return if number > 1 { Ok(()) } else { Err(Stop::harness("nothing was killed")) };
         }
@@ -65,4 +95,22 @@ async fn differences(world: &mut LabWorld, wanted: &Wanted) -> Result<Vec<String
     let network = workload.network().await?;
     all.extend(legacy(&network).map(|rule| format!("{} is not expected", rule_text(rule))));
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_sigkill_kills_and_a_program_that_fails_by_itself_is_wrong() {
+        assert_eq!(Ended::of(Some(0), ""), Ok(Ended::Done));
+        assert_eq!(Ended::of(Some(137), ""), Ok(Ended::Killed));
+        for code in [1, 101, 128 + 6, 128 + 11] {
+            assert!(
+                matches!(Ended::of(Some(code), "no room"), Err(Stop::Wrong(why)) if why.contains("no room"))
+            );
+        }
+        assert!(matches!(Ended::of(Some(1), "a\nworkload: cannot start"), Err(Stop::Harness(_))));
+        assert!(matches!(Ended::of(None, "killed: too slow"), Err(Stop::Harness(_))));
+    }
 }

@@ -11,7 +11,7 @@ use cluster::KUBECONFIG;
 use cluster::hand::{Entry, Kind, Signal, Writing};
 use cluster::{PodName, SYSTEM_NAMESPACE};
 use cucumber::then;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::Api;
 use serde_json::{Value, json};
 
@@ -19,6 +19,7 @@ use super::objects::{self, CONTAINER, Job};
 use super::{bare, chart};
 use crate::binaries::MUTANT;
 use crate::binaries::PLUGIN;
+use crate::steps::crash_sweep::Ended;
 use crate::steps::files::{Files, Process, files, process, wrong};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
@@ -32,6 +33,8 @@ const SOON: Duration = Duration::from_secs(30);
 const MOST: u32 = 200;
 /// It makes no fewer: a list is made, given its mode, filled, synced and renamed, and two files go or come. A sweep that sees less is blind.
 const FEWEST: u32 = 7;
+/// Lines of an agent that failed which are told.
+const LINES: usize = 5;
 /// Conflist of the node's network.
 const LIST: &str = "10-lab.conflist";
 
@@ -42,19 +45,63 @@ enum Network {
     New,
 }
 
-/// End of a run of the agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
-    Killed,
-    Done,
-}
-
 /// The program that a process traces, its only child; `None` if it has ended.
 async fn traced(tracer: &Process) -> Option<Process> {
     let children = tracer.file(&format!("task/{}/children", tracer.number));
     let children = tracer.hand.read(&children).await.ok()?;
     let number = String::from_utf8_lossy(&children).trim().parse().ok()?;
     Some(Process { hand: Arc::clone(&tracer.hand), number })
+}
+
+/// Ends an agent that has installed. Asked to end, it would find no DaemonSet and take everything back.
+async fn kill(world: &mut LabWorld) -> Result<Ended, Stop> {
+    match process(world, &PodName::new(SYSTEM_NAMESPACE, NAME), CONTAINER).await {
+        Ok(tracer) => {
+            // Its container ends after it: the other way round it would go on for a moment, with its ports.
+            if let Some(program) = traced(&tracer).await {
+                match program.signal(Signal::Kill).await {
+                    Ok(()) => return Ok(Ended::Done),
+                    Err(error) if traced(&tracer).await.is_some() => return Err(error),
+                    Err(_) => {}
+                }
+            }
+        }
+        Err(Stop::Wrong(_)) => {}
+        Err(error) => return Err(error),
+    }
+    // Gone before: killed after all that counts, or dead by itself.
+    let gone = async |world: &mut LabWorld| {
+        end(world).await?.ok_or_else(|| Stop::wrong("its process is gone, and its pod has not ended"))
+    };
+    eventually(world, SOON, gone).await?
+}
+
+/// End of its pod; `None` while it has not ended.
+async fn end(world: &mut LabWorld) -> Result<Option<Result<Ended, Stop>>, Stop> {
+    let tier = world.cluster().await?;
+    let pods: Api<Pod> = Api::namespaced(tier.client(), SYSTEM_NAMESPACE);
+    let status = pods.get(NAME).await.map_err(Stop::harness)?.status.unwrap_or_default();
+    match status.phase.as_deref() {
+        Some("Succeeded") => Ok(Some(Ok(Ended::Done))),
+        Some("Failed") => Ok(Some(Ended::of(exit_code(&status), &last_lines(&tier.logs().await?)))),
+        _ => Ok(None),
+    }
+}
+
+/// Exit code of its container, if it says one.
+fn exit_code(status: &PodStatus) -> Option<i32> {
+    let container = status.container_statuses.as_ref()?.first()?;
+    Some(container.state.as_ref()?.terminated.as_ref()?.exit_code)
+}
+
+/// The last lines that its container printed, of a cluster's.
+fn last_lines(lines: &[String]) -> String {
+    let its = lines.iter().filter_map(|line| {
+        let (from, text) = line.split_once(": ")?;
+        from.contains(&format!("/{NAME} ")).then_some(text)
+    });
+    let its: Vec<_> = its.collect();
+    its[its.len().saturating_sub(LINES)..].join("\n")
 }
 
 /// State before the agent, to compare with.
@@ -100,33 +147,16 @@ impl Sweep {
         ]);
         let tier = world.cluster().await?;
         let start = tier.start_pod(SYSTEM_NAMESPACE, NAME, pod).await?;
-        let pods: Api<Pod> = Api::namespaced(tier.client(), SYSTEM_NAMESPACE);
-        let mut ended = eventually(world, SOON, async |_| {
-            let phase = pods.get(NAME).await.map_err(Stop::harness)?.status.and_then(|status| status.phase);
-            match phase.as_deref() {
-                Some("Failed") => Ok(Ended::Killed),
-                Some("Succeeded") => Ok(Ended::Done),
-                _ if self.job == Job::Install && self.is_installed().await => Ok(Ended::Done),
-                other => Err(Stop::wrong(format!("its pod is {other:?}, its start was {start:?}"))),
-            }
+        let ended = eventually(world, SOON, async |world| match end(world).await? {
+            Some(ended) => Ok(Some(ended)),
+            None if self.job == Job::Install && self.is_installed().await => Ok(None),
+            None => Err(Stop::wrong(format!("its pod has not ended, its start was {start:?}"))),
         })
         .await?;
-        if self.job == Job::Install && ended == Ended::Done {
-            // Asked to end, it would find no DaemonSet and take everything back. One that is gone was killed after all that counts.
-            match process(world, &PodName::new(SYSTEM_NAMESPACE, NAME), CONTAINER).await {
-                Ok(tracer) => match traced(&tracer).await {
-                    // Its container ends after it: the other way round it would go on for a moment, with its ports.
-                    Some(program) => match program.signal(Signal::Kill).await {
-                        Err(error) if traced(&tracer).await.is_some() => return Err(error),
-                        Err(_) => ended = Ended::Killed,
-                        Ok(()) => {}
-                    },
-                    None => ended = Ended::Killed,
-                },
-                Err(Stop::Wrong(_)) => ended = Ended::Killed,
-                Err(error) => return Err(error),
-            }
-        }
+        let ended = match ended {
+            Some(ended) => ended?,
+            None => kill(world).await?,
+        };
         tier.delete_pod(SYSTEM_NAMESPACE, NAME).await?;
         Ok(ended)
     }
