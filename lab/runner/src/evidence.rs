@@ -32,7 +32,7 @@ pub async fn conclude(
     let Some(world) = world else { return };
     let mut extra = Extra { notes: std::mem::take(&mut world.notes), ..Extra::default() };
     extra.back_ends = back_ends(world);
-    extra.wrong = denied(world);
+    judge_denied(&mut extra, denied(world));
     match logged(lab, world).await {
         Ok(error) => extra.wrong = extra.wrong.or(error),
         Err(why) => extra.fault(why),
@@ -64,14 +64,29 @@ fn judge_end(extra: &mut Extra, left: &Leftovers, expected: &[String]) {
 }
 
 /// Denied requests of the agent, or of a taint controller. Every scenario checks it: a chart that lacks a right is wrong in all of them.
-fn denied(world: &LabWorld) -> Option<String> {
+fn denied(world: &LabWorld) -> Result<Vec<String>, LabError> {
     let agent = (!world.agent.applied.is_empty() && !world.agent.tried).then(cluster::plugin_user);
     let controller = world.taints.controllers.has_charts_rights().then(controller::user);
-    let tier = world.cluster.as_deref()?;
-    let denied =
-        tier.denials(&|one| [&agent, &controller].into_iter().flatten().any(|user| *user == one.user));
-    let denied = denied.ok()?;
-    Some(format!("who runs with the chart's rights was denied something: {}", denied.first()?))
+    match world.cluster.as_deref() {
+        Some(tier) if agent.is_some() || controller.is_some() => {
+            tier.denials(&|one| [&agent, &controller].into_iter().flatten().any(|user| *user == one.user))
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Nobody stands before the API server of somebody's cluster: there the record says so.
+fn judge_denied(extra: &mut Extra, denied: Result<Vec<String>, LabError>) {
+    match denied {
+        Ok(denied) => {
+            let told = |one: &String| format!("who runs with the chart's rights was denied something: {one}");
+            extra.wrong = denied.first().map(told);
+        }
+        Err(LabError::Unsupported { .. }) => {
+            extra.notes.push("nobody looked at denied requests: there is no front".to_owned());
+        }
+        Err(why) => extra.fault(format!("denied requests cannot be read: {why}")),
+    }
 }
 
 /// An error in a log that nobody expects.
@@ -199,6 +214,21 @@ fn rule_line(rule: &cluster::LiveRule) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn denied_requests_that_nobody_can_see_are_noted_and_a_look_that_fails_is_a_fault() {
+        let judged = |denied: Result<Vec<String>, LabError>| {
+            let mut extra = Extra::default();
+            judge_denied(&mut extra, denied);
+            (extra.wrong.is_some(), extra.notes.len(), extra.fault.is_some())
+        };
+        let unsupported = LabError::Unsupported { tier: "t", what: "see requests".to_owned() };
+        let broken = LabError::Harness { what: "read".to_owned(), why: "EPIPE".to_owned() };
+        assert_eq!(judged(Ok(Vec::new())), (false, 0, false));
+        assert_eq!(judged(Ok(vec!["get nodes".to_owned()])), (true, 0, false));
+        assert_eq!(judged(Err(unsupported)), (false, 1, false));
+        assert_eq!(judged(Err(broken)), (false, 0, true));
+    }
 
     #[test]
     fn what_a_cluster_leaves_is_wrong_unless_it_is_expected_and_its_faults_are_the_labs() {
