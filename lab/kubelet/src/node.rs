@@ -31,7 +31,7 @@ use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
 use crate::network::Network;
 use crate::options::ClusterOptions;
-use crate::output::Output;
+use crate::output::{KEPT_ERRORS, Output, may_be_error};
 use crate::pids::Pids;
 use crate::pod::{Plan, Restart};
 use crate::rootfs::SharedDirectory;
@@ -71,7 +71,7 @@ pub struct NetnsNode {
     pub(crate) is_short_of_memory: AtomicBool,
     pub(crate) leftovers: Mutex<Leftovers>,
     /// Output of pods that are gone.
-    past: Mutex<VecDeque<Printed>>,
+    past: Mutex<Past>,
     pub(crate) pids: Mutex<Arc<Pids>>,
     /// The lab's process on the node, once somebody asked for it.
     pub(crate) hand: AsyncMutex<Option<Client>>,
@@ -264,17 +264,13 @@ impl NetnsNode {
         if slots.get(&slot.plan.pod).is_some_and(|current| Arc::ptr_eq(current, slot)) {
             slots.remove(&slot.plan.pod);
         }
-        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
-        if past.len() == KEPT_PODS {
-            past.pop_front();
-        }
-        past.push_back(printed(slot));
+        self.past.lock().unwrap_or_else(PoisonError::into_inner).push(printed(slot));
     }
 
     /// Output of its containers, `namespace/pod container: line`, those of deleted pods first.
     pub(crate) fn logs(&self) -> Vec<String> {
-        let past = self.past.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        past.into_iter().chain(self.slots().iter().map(printed)).flat_map(lines).collect()
+        let past = self.past.lock().unwrap_or_else(PoisonError::into_inner).lines();
+        past.into_iter().chain(self.slots().iter().map(printed).flat_map(lines)).collect()
     }
 
     pub(crate) async fn report(&self, slot: &Slot, parts: &mut Parts) {
@@ -327,6 +323,29 @@ impl NetnsNode {
 /// A pod and the output of its containers.
 type Printed = (PodName, Vec<(String, Output)>);
 
+/// Output of pods that are gone: of those before the last ones, the lines that may tell of an error.
+#[derive(Default)]
+struct Past {
+    pods: VecDeque<Printed>,
+    errors: Vec<String>,
+}
+
+impl Past {
+    fn push(&mut self, gone: Printed) {
+        if self.pods.len() == KEPT_PODS
+            && let Some(oldest) = self.pods.pop_front()
+        {
+            let errors = lines(oldest).into_iter().filter(|line| may_be_error(line));
+            self.errors.extend(errors.take(KEPT_ERRORS.saturating_sub(self.errors.len())));
+        }
+        self.pods.push_back(gone);
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.errors.iter().cloned().chain(self.pods.iter().cloned().flat_map(lines)).collect()
+    }
+}
+
 fn printed(slot: &Arc<Slot>) -> Printed {
     (slot.plan.pod.clone(), slot.shown().outputs)
 }
@@ -366,4 +385,24 @@ fn lay_out(options: &ClusterOptions, paths: &NodePaths) -> Result<(), Error> {
         link(&binaries.sut.join(PLUGIN), &paths.bin_dir.join(PLUGIN))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_pod_that_is_long_gone_stays() {
+        let gone = |number: usize| {
+            let output = Output::default();
+            output.stream(output.begin()).push(format!("error {number}"));
+            output.stream(1).push("all is well".to_owned());
+            (PodName::new("shop", &format!("p{number}")), vec![("app".to_owned(), output)])
+        };
+        let mut past = Past::default();
+        (0..=KEPT_PODS).for_each(|number| past.push(gone(number)));
+        let lines = past.lines();
+        assert_eq!(lines[..2], ["shop/p0 app: error 0".to_owned(), "shop/p1 app: error 1".to_owned()]);
+        assert_eq!(lines.len(), 1 + 2 * KEPT_PODS);
+    }
 }

@@ -13,6 +13,14 @@ use crate::error::Error;
 /// Retained lines: enough to explain a failure. A kubelet's default is 10 MiB before a log is rotated.
 const KEPT_LINES: usize = 1000;
 
+/// Retained lines of those dropped that may tell of an error: whoever judges a log needs them.
+pub(crate) const KEPT_ERRORS: usize = 1000;
+
+/// True for a line that may be one of level `error`, in whichever form.
+pub(crate) fn may_be_error(line: &str) -> bool {
+    line.contains("error")
+}
+
 /// A line that a process printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
@@ -28,6 +36,8 @@ pub struct Printed {
     lines: VecDeque<Line>,
     /// Number of lines that were dropped.
     dropped: usize,
+    /// Those of them that may tell of an error, the first ones.
+    errors: Vec<String>,
     /// Number of processes so far.
     runs: u32,
     /// Open streams of the last one.
@@ -59,10 +69,11 @@ impl Printed {
 pub struct Output(Arc<watch::Sender<Printed>>);
 
 impl Output {
-    /// Retained lines.
+    /// Retained lines, those before that may tell of an error first.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        self.0.borrow().lines.iter().map(|line| line.text.clone()).collect()
+        let printed = self.0.borrow();
+        printed.errors.iter().chain(printed.lines.iter().map(|line| &line.text)).cloned().collect()
     }
 
     /// Notifies of new lines.
@@ -130,9 +141,13 @@ impl Stream {
     pub(crate) fn push(&self, text: String) {
         let line = Line { at: Timestamp::now(), run: self.run, text };
         self.output.0.send_modify(|printed| {
-            if printed.lines.len() == KEPT_LINES {
-                printed.lines.pop_front();
+            if printed.lines.len() == KEPT_LINES
+                && let Some(oldest) = printed.lines.pop_front()
+            {
                 printed.dropped += 1;
+                if may_be_error(&oldest.text) && printed.errors.len() < KEPT_ERRORS {
+                    printed.errors.push(oldest.text);
+                }
             }
             printed.lines.push_back(line);
         });
@@ -146,5 +161,21 @@ impl Drop for Stream {
                 printed.open = printed.open.saturating_sub(1);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_stays_however_much_is_printed_after_it() {
+        let output = Output::default();
+        let stream = output.stream(output.begin());
+        stream.push("t\terror\tinstall\tdisk is full".to_owned());
+        (0..2 * KEPT_LINES).for_each(|number| stream.push(format!("line {number}")));
+        let lines = output.lines();
+        assert_eq!((lines.len(), lines[0].as_str()), (KEPT_LINES + 1, "t\terror\tinstall\tdisk is full"));
+        assert_eq!(output.subscribe().borrow().since(0).1, 2 * KEPT_LINES + 1);
     }
 }
