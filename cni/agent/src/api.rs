@@ -26,6 +26,6 @@ pub(crate) mod testing;
 
 pub use client::{Client, REQUEST_LIMIT, Server, SetupError};
 pub use error::{ApiError, Token, Unauthorized};
-pub use follow::{Change, Following, Lost};
+pub use follow::{Change, Following, Lost, One};
 pub use resource::{NoNode, Resource};
 pub use token::TokenExpiry;

@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::metrics::Metrics;
+use crate::time::pause;
 use book::{AggregatedEvent, Book, PendingWrite};
 
 /// Capacity of the queue to the API server. A survey after a start can find each of a node's pods broken.
@@ -276,7 +277,7 @@ impl Writer {
                 return;
             };
             // There is nothing to wait for but time: the queue keeps what comes meanwhile.
-            let _ = timeout(*wait, std::future::pending::<()>()).await;
+            pause(*wait).await;
         }
     }
 

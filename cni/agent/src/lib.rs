@@ -25,6 +25,7 @@
 //! | [`pods`] | the node's pods as the API server tells of them |
 //! | [`serve`] | the sockets that the plugin talks to |
 //! | [`repair`] | pods that came up without redirection |
+//! | `time` | delays |
 //! | [`taint`] | nodes that carry a taint until the plugin is ready there |
 
 pub mod api;
@@ -48,6 +49,7 @@ pub mod serve;
 pub mod settings;
 pub mod status;
 pub mod taint;
+mod time;
 pub mod watch;
 
 /// Exit code of a usage error.

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Change, Client, Following, Resource};
+use crate::api::{Change, Client, Following, One, Resource};
 use crate::events::{About, EventReason, Recorder};
 use crate::leave::OwnFacts;
 use crate::metrics::{Metrics, SettingKey, Watched};
@@ -23,6 +23,7 @@ use crate::settings::change::{Abilities, Able, Need, Refusal, RejectedChange, de
 use crate::settings::effective::SettingsReport;
 use crate::settings::layers::{Data, Layers, Origin, SettingValue, Values};
 use crate::settings::{Loaded, Settings};
+use crate::time::pause;
 use manifests::setting::Setting;
 use manifests::table;
 use template::TemplateFile;
@@ -182,7 +183,7 @@ impl Follower {
             return drop(said);
         }
         let resource = Resource::config_map(&namespace, CONFIG_MAP);
-        let following = Following { client: self.client.clone(), resource, seed: std::process::id().into() };
+        let following = Following::new(self.client.clone(), resource);
         let metrics = self.metrics.clone();
         let listen = following.run(move |change| pass_on(change, &said, &metrics), &cancel);
         let act = cancel.run_until_cancelled(self.act(hearing));
@@ -213,7 +214,7 @@ impl Follower {
                 heard = hearing.changed() => if heard.is_err() { return },
                 Ok(()) = self.own.changed() => {}
                 read = template.differs(&self.live.found.template_file) => self.live.hear_template(read),
-                () = elapsed(again) => {}
+                () = pause(again) => {}
             }
         }
     }
@@ -256,12 +257,10 @@ impl Follower {
 /// Forwards the `ConfigMap`'s data. When it is deleted, its last data stays in effect: that is how an uninstall begins, and no reason to
 /// change a node.
 fn pass_on(change: Change<ConfigMap>, said: &watch::Sender<Heard>, metrics: &Metrics) {
-    let map = match change {
-        Change::All(maps) => maps.into_iter().next(),
-        Change::Set(map) => Some(map),
-        Change::Removed(_) => None,
-        Change::Alive => return,
-        Change::Lost(lost) => return metrics.watch_restarted(Watched::ConfigMap, lost.reason),
+    let map = match change.one() {
+        One::Now(map) => map,
+        One::Alive => return,
+        One::Lost(lost) => return metrics.watch_restarted(Watched::ConfigMap, lost.reason),
     };
     let Some(map) = map else {
         return tracing::info!(target: "cni-agent", "there is no ConfigMap {CONFIG_MAP}: what it said last holds, if anything");
@@ -279,8 +278,4 @@ fn able(known: Option<bool>) -> Able {
         Some(false) => Able::No,
         None => Able::Unknown,
     }
-}
-
-async fn elapsed(time: Duration) {
-    let _elapsed = tokio::time::timeout(time, std::future::pending::<()>()).await;
 }

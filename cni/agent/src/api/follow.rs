@@ -7,6 +7,7 @@
 mod tests;
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
 use http::Request;
@@ -45,6 +46,31 @@ pub enum Change<T> {
     Lost(Lost),
 }
 
+/// Event of a collection that has one object at most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum One<T> {
+    /// The object, or that there is none.
+    Now(Option<T>),
+    /// See [`Change::Alive`].
+    Alive,
+    /// See [`Change::Lost`].
+    Lost(Lost),
+}
+
+impl<T> Change<T> {
+    /// The event, where the collection has one object at most.
+    #[must_use]
+    pub fn one(self) -> One<T> {
+        match self {
+            Self::All(all) => One::Now(all.into_iter().next()),
+            Self::Set(object) => One::Now(Some(object)),
+            Self::Removed(_) => One::Now(None),
+            Self::Alive => One::Alive,
+            Self::Lost(lost) => One::Lost(lost),
+        }
+    }
+}
+
 /// Reason of a lost watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
@@ -58,16 +84,21 @@ pub struct Lost {
 /// Part of a collection that is followed.
 #[derive(Debug, Clone)]
 pub struct Following {
-    pub client: Client,
-    pub resource: Resource,
+    client: Client,
+    resource: Resource,
     /// Differs between agents: jitter follows from it.
-    pub seed: u64,
+    seed: u64,
 }
 
 /// Initial events of a watch, by namespace and name.
 type Initial<T> = BTreeMap<(String, String), T>;
 
 impl Following {
+    #[must_use]
+    pub fn new(client: Client, resource: Resource) -> Self {
+        Self { client, resource, seed: RandomState::new().build_hasher().finish() }
+    }
+
     /// Sends every change to `sink` until cancelled.
     pub async fn run<T: DeserializeOwned>(self, mut sink: impl FnMut(Change<T>), cancel: &CancellationToken) {
         cancel.run_until_cancelled(self.follow(&mut sink, cancel)).await;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PodSpec};
-use tokio::time::timeout;
 
 use super::decide::DaemonSetAnswer;
 use super::fits::misfit;
 use crate::api::{ApiError, Client};
 use crate::settings::OwnPod;
+use crate::time::pause;
 
 /// First backoff; doubles.
 pub(super) const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -27,14 +27,10 @@ pub(super) async fn until_told(client: &Client, own: &OwnPod) -> DaemonSetAnswer
         if !answer.is_silence() {
             return answer;
         }
+        // No event tells that a silent server speaks again.
         pause(wait).await;
         wait = (wait * 2).min(LAST_WAIT);
     }
-}
-
-/// Lets time pass: there is no event to wait for when a server is silent.
-pub(super) async fn pause(time: Duration) {
-    let _elapsed = timeout(time, std::future::pending::<()>()).await;
 }
 
 /// Asks once; each request has the deadline `limit`.

@@ -93,7 +93,7 @@ pub(super) async fn follow(
     cancel: &CancellationToken,
 ) {
     let resource = Resource::daemon_set(&own.namespace, &own.daemonset);
-    let following = Following { client, resource, seed: std::process::id().into() };
+    let following = Following::new(client, resource);
     let tell = |change: Change<SlimSet>| {
         seen.send_if_modified(|held| {
             let before = *held;

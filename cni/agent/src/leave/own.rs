@@ -95,7 +95,7 @@ async fn among(pods: &Pods, own: &OwnPod, facts: &watch::Sender<OwnFacts>) {
 
 async fn by_name(client: Client, own: &OwnPod, facts: &watch::Sender<OwnFacts>, cancel: &CancellationToken) {
     let resource = Resource::pod(&own.namespace, &own.name);
-    let following = Following { client, resource, seed: std::process::id().into() };
+    let following = Following::new(client, resource);
     let sink = |change: Change<NodePod>| {
         let observed = match change {
             Change::All(pods) => {

@@ -8,12 +8,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::ask::{self, FIRST_WAIT, once, until_told};
+use super::ask::{FIRST_WAIT, once, until_told};
 use super::daemonset::{self, WatchedDaemonSet};
 use super::decide::{DaemonSetAnswer, Decision, LeaveReason, Observations, decide};
 use super::own::OwnFacts;
 use crate::api::{Client, Token};
 use crate::settings::OwnPod;
+use crate::time::pause;
 
 /// Budget for requests between the deletion of the agent's pod and SIGTERM.
 const AT_DELETION: Duration = Duration::from_secs(10);
@@ -133,7 +134,7 @@ impl Leave {
             }
             tracing::debug!(target: "cni-agent", ?answer, watched = ?observed.watched, ?budget, "asking for the DaemonSet again");
             tokio::select! {
-                () = ask::pause(wait) => {}
+                () = pause(wait) => {}
                 _changed = seen.changed() => {}
             }
             wait = (wait * 2).min(LAST_WAIT);

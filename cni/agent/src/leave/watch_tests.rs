@@ -85,7 +85,7 @@ async fn a_deletion_that_comes_while_it_is_asked_ends_the_asking() {
     run.watched(LIVE, 30);
     let leave = Arc::clone(&run.leave);
     let deleted = async {
-        ask::pause(Duration::from_millis(1250)).await;
+        pause(Duration::from_millis(1250)).await;
         leave.seen.send_modify(|seen| seen.watched = Watched::Gone);
     };
     let ((decision, took), ()) = tokio::join!(run.end(), deleted);
@@ -108,7 +108,7 @@ async fn ended(facts: OwnFacts, seconds: u64) -> Decision {
     let run = Run::started(refused(200, Token::Proven)).await;
     run.watched(LIVE, 30);
     run.own.send_replace(facts);
-    ask::pause(Duration::from_secs(seconds)).await;
+    pause(Duration::from_secs(seconds)).await;
     run.end().await.0
 }
 

@@ -7,9 +7,9 @@ use http::Request;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::elapsed;
 use crate::api::Client;
 use crate::settings::change::{Able, Need};
+use crate::time::pause;
 
 /// Deadline of the request.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ pub(super) async fn ask(client: &Client, need: Need, known: Able) -> Option<Able
     if first != Able::No || known == Able::No {
         return Some(first);
     }
-    elapsed(ROLES_FOLLOW).await;
+    pause(ROLES_FOLLOW).await;
     review(client, need, &attributes).await
 }
 

@@ -2,7 +2,6 @@
 //! The agent's connections to the API server: client, node's pods, settings, its own pod and DaemonSet, all followed in the background.
 //! Without any of them the agent does the rest of its work.
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -44,7 +43,7 @@ pub(super) fn pods(
     let Some(client) = client.cloned() else { return pods };
     match Resource::pods_of(&settings.own.node) {
         Ok(resource) => {
-            let following = Following { client, resource, seed: RandomState::new().build_hasher().finish() };
+            let following = Following::new(client, resource);
             let (followed, metrics, stop) = (pods.clone(), metrics.clone(), stop.clone());
             tasks.spawn(async move { followed.follow(following, metrics, stop).await });
         }

@@ -2,7 +2,6 @@
 //! Watches of the taint controller: nodes, their required pods' rules, and the pods of those.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -17,7 +16,7 @@ use super::model::{Node, Pod};
 use super::options::{NamespacedName, Needs};
 use super::rules::{self, Rule};
 use super::run::RunError;
-use crate::api::{Change, Client, Following, Lost, Resource};
+use crate::api::{Change, Client, Following, Lost, One, Resource};
 use crate::metrics::Watched;
 use crate::readiness::{Part, Readiness};
 
@@ -78,17 +77,15 @@ impl Followers {
         // Of the content that was read last: an outage that is over has changed nothing about it.
         let mut mistake: Option<String> = None;
         let sink = |change: Change<ConfigMap>| {
-            let map = match change {
-                Change::All(maps) => maps.into_iter().next(),
-                Change::Set(map) => Some(map),
-                Change::Removed(_) => None,
-                Change::Alive => {
+            let map = match change.one() {
+                One::Now(map) => map,
+                One::Alive => {
                     return match &mistake {
                         None => self.readiness.right(Part::Needs),
                         Some(why) => self.readiness.wrong(Part::Needs, why),
                     };
                 }
-                Change::Lost(lost) => return self.lost(Part::Needs, Watched::ConfigMap, lost),
+                One::Lost(lost) => return self.lost(Part::Needs, Watched::ConfigMap, lost),
             };
             let read = map.map(|map| rules::read(&map.data.unwrap_or_default()));
             let why = match read {
@@ -168,8 +165,7 @@ impl Followers {
     }
 
     fn following(&self, resource: Resource) -> Following {
-        let seed = RandomState::new().build_hasher().finish();
-        Following { client: self.client.clone(), resource, seed }
+        Following::new(self.client.clone(), resource)
     }
 
     fn lost(&self, part: Part, watched: Watched, lost: Lost) {

@@ -7,7 +7,6 @@
 //! agents are not ready, and say why. What goes by the pod's template (as `CNI_CONF_NAME`) reaches them by a rollout, which ends at the first
 //! nodes whose agents do not get ready: `maxUnavailable` is the bound there. A loss that no setting explains is this node's own.
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +18,12 @@ use super::actions::{Ended, Retries, TaintChange};
 use super::decide::{PatchOutcome, wait};
 use super::model::Node;
 use super::taints::{has, patch};
-use crate::api::{ApiError, Change, Client, Following, REQUEST_LIMIT, Resource};
+use crate::api::{ApiError, Change, Client, Following, One, REQUEST_LIMIT, Resource};
 use crate::events::Recorder;
 use crate::metrics::{Deed, Metrics, Watched};
 use crate::readiness::Readiness;
 use crate::settings::Settings;
+use crate::time::pause;
 
 /// Grace period of a missing part before the taint comes back: a blip of seconds is no reason to repel pods.
 const GRACE: Duration = Duration::from_secs(30);
@@ -121,15 +121,12 @@ pub struct OwnTaint {
 impl OwnTaint {
     pub async fn run(self, stop: CancellationToken) {
         let (sender, node) = watch::channel(None);
-        let seed = RandomState::new().build_hasher().finish();
-        let following = Following { client: self.client.clone(), resource: Resource::node(&self.node), seed };
+        let following = Following::new(self.client.clone(), Resource::node(&self.node));
         let metrics = self.metrics.clone();
-        let sink = move |change: Change<Node>| match change {
-            Change::All(nodes) => drop(sender.send_replace(nodes.into_iter().next())),
-            Change::Set(node) => drop(sender.send_replace(Some(node))),
-            Change::Removed(_) => drop(sender.send_replace(None)),
-            Change::Alive => {}
-            Change::Lost(lost) => metrics.watch_restarted(Watched::Nodes, lost.reason),
+        let sink = move |change: Change<Node>| match change.one() {
+            One::Now(node) => drop(sender.send_replace(node)),
+            One::Alive => {}
+            One::Lost(lost) => metrics.watch_restarted(Watched::Nodes, lost.reason),
         };
         tokio::join!(following.run(sink, &stop), stop.run_until_cancelled(self.mind(node)));
     }
@@ -182,7 +179,7 @@ impl OwnTaint {
                 changed = watched.changed() => if changed.is_err() { return },
                 Ok(()) = missing.changed() => {}
                 Ok(()) = wanted.settings.changed() => {}
-                () = elapsed(until) => {}
+                () = pause(until) => {}
             }
         }
     }
@@ -219,7 +216,7 @@ impl OwnTaint {
             if is_final {
                 return;
             }
-            elapsed(wait(failures).unwrap_or_default()).await;
+            pause(wait(failures).unwrap_or_default()).await;
         }
     }
 }
@@ -252,10 +249,6 @@ fn why(deed: Deed) -> &'static str {
         Deed::Add => "the plugin has not been ready for 30 s",
         Deed::Remove => "the plugin is installed and ready",
     }
-}
-
-async fn elapsed(time: Duration) {
-    let _elapsed = timeout(time, std::future::pending::<()>()).await;
 }
 
 #[cfg(test)]
