@@ -71,6 +71,16 @@ pub struct Ready {
     pub missing: std::collections::BTreeMap<String, String>,
 }
 
+/// Serves [`HEALTH_PORT`], and `/metrics` on the port `monitoring`, until `stop`.
+pub async fn both(state: HttpState, monitoring: Option<u16>, stop: CancellationToken) {
+    let metrics = async {
+        if let Some(port) = monitoring {
+            serve(port, Purpose::Monitoring, state.clone(), stop.clone()).await;
+        }
+    };
+    tokio::join!(serve(HEALTH_PORT, Purpose::Health, state.clone(), stop.clone()), metrics);
+}
+
 /// Listens on `port`, on every address of the pod, and answers until `stop`. A port that is taken is tried again.
 pub async fn serve(port: u16, purpose: Purpose, state: HttpState, stop: CancellationToken) {
     let mut said = false;

@@ -9,6 +9,7 @@
 //! | [`api`] | the API server: requests, and collections that are followed |
 //! | [`cli`] | the command line |
 //! | [`run`] | starts the parts in order and stops them in the reverse one |
+//! | `ending` | SIGTERM and SIGINT |
 //! | [`settings`] | flags, environment, the watched ConfigMap: one set of settings, each with its origin |
 //! | [`reload`] | the settings while the agent runs |
 //! | [`leave`] | why the agent stops: keep what is installed, or remove it |
@@ -31,6 +32,7 @@
 pub mod api;
 pub mod cli;
 pub mod conflist;
+mod ending;
 pub mod events;
 pub mod file_error;
 pub mod files;

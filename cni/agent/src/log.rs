@@ -5,7 +5,7 @@
 mod levels;
 mod line;
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::sync::{Arc, RwLock};
 
 use k8s_openapi::jiff::Timestamp;
@@ -27,31 +27,13 @@ pub enum Format {
     Json,
 }
 
-#[derive(Debug, Default)]
-pub enum Target {
+#[derive(Debug)]
+enum Target {
     /// Upstream's default.
-    #[default]
     Stdout,
-    /// For commands whose output is on standard output.
-    Stderr,
     #[cfg(test)]
     Memory(std::sync::Mutex<String>),
 }
-
-/// Options of the log.
-#[derive(Debug, Default)]
-pub struct LogOptions {
-    /// `--log_output_level`
-    pub levels: Levels,
-    /// `--log_as_json`
-    pub format: Format,
-    /// `--log_target`
-    pub target: Target,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("failed to set up the log: this process has one already")]
-pub struct InitError;
 
 /// Log of this process: cheap to clone, clones share it.
 #[derive(Debug, Clone)]
@@ -64,14 +46,14 @@ struct Shared {
     target: Target,
 }
 
-/// Begins the log. What is said before goes nowhere.
+/// Begins the log on standard output. What is said before goes nowhere.
 ///
 /// # Errors
-/// [`InitError`]
-pub fn init(options: LogOptions) -> Result<Log, InitError> {
-    let LogOptions { levels, format, target } = options;
-    let log = Log(Arc::new(Shared { levels: RwLock::new(levels), format, target }));
-    tracing::subscriber::set_global_default(log.clone()).map_err(|_| InitError)?;
+/// This process has one already.
+pub fn begin(levels: Levels, format: Format) -> io::Result<Log> {
+    let log = Log(Arc::new(Shared { levels: RwLock::new(levels), format, target: Target::Stdout }));
+    tracing::subscriber::set_global_default(log.clone())
+        .map_err(|_| io::Error::other("failed to set up the log: this process has one already"))?;
     Ok(log)
 }
 
@@ -122,7 +104,6 @@ impl Log {
         let text = line.text(self.0.format);
         let _ = match &self.0.target {
             Target::Stdout => std::io::stdout().write_all(text.as_bytes()),
-            Target::Stderr => std::io::stderr().write_all(text.as_bytes()),
             #[cfg(test)]
             Target::Memory(all) => {
                 all.lock().map(|mut all| all.push_str(&text)).map_err(|_| std::io::ErrorKind::Other.into())

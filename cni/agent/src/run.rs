@@ -10,20 +10,20 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Cli, Command};
+use crate::ending::Ending;
 use crate::files;
-use crate::http::{self, HttpState, Purpose};
+use crate::http::{self, HttpState};
 use crate::install::claim::{Claim, InstallerRole};
 use crate::install::directory;
 use crate::install::task::{self, InstallContext};
 use crate::install::uninstall::{BinaryRemoval, uninstall};
 use crate::leave::Decision;
-use crate::log::{self, Format, Log};
+use crate::log::{self, Log};
 use crate::manifests;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
@@ -75,12 +75,7 @@ pub fn main(cli: Cli) -> ExitCode {
 
 fn idle() -> io::Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let (mut terminate, mut interrupt) =
-            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        Ending::listen()?.told().await;
         Ok(())
     })
 }
@@ -91,8 +86,8 @@ fn run(loaded: Loaded) -> io::Result<()> {
 }
 
 async fn agent(loaded: Loaded) -> io::Result<()> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let log = begin_log(&loaded)?;
+    let mut ending = Ending::listen()?;
+    let log = log::begin(loaded.settings.log.levels.clone(), loaded.settings.log.format)?;
     tell_doubts(&loaded);
     let live = Live::new(loaded);
     let receiver = live.settings();
@@ -101,10 +96,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let stop = CancellationToken::new();
     let mut servers = JoinSet::new();
     let state = HttpState { metrics: metrics.clone(), readiness: readiness.clone(), settings: live.report() };
-    servers.spawn(http::serve(http::HEALTH_PORT, Purpose::Health, state.clone(), stop.clone()));
-    if let Some(port) = settings.monitoring_port {
-        servers.spawn(http::serve(port, Purpose::Monitoring, state, stop.clone()));
-    }
+    servers.spawn(http::both(state, settings.monitoring_port, stop.clone()));
     make_run_dir(&settings);
     let client = cluster::client(&settings);
     let pods = cluster::pods(&settings, client.as_ref(), &metrics, &mut servers, &stop);
@@ -125,8 +117,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let mut installation = tokio::spawn(task::run(context, stop.clone()));
     let recording = tokio::spawn(backend::find_out(settings.clone()));
     tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        () = ending.told() => {}
         Ok(Err(orphaned)) = &mut installation => {
             tracing::error!(target: "install", "{orphaned}");
             return Err(io::Error::other(orphaned));
@@ -172,13 +163,6 @@ fn tell_doubts(loaded: &Loaded) {
     if let Some(name) = loaded.settings.own.unknown_name(network) {
         tracing::warn!(target: "cni-agent", name, "the plugin does not know the agent's pod by this name: it waits for an agent after a reboot, as every pod; its DaemonSet should be called istio-cni-node");
     }
-}
-
-fn begin_log(loaded: &Loaded) -> io::Result<Log> {
-    let format = if loaded.settings.log.json { Format::Json } else { Format::Text };
-    let options =
-        log::LogOptions { levels: loaded.settings.log.levels.clone(), format, ..log::LogOptions::default() };
-    log::init(options).map_err(io::Error::other)
 }
 
 /// Applies changed log levels.

@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -22,9 +21,10 @@ use super::options::{NamespacedName, OptionsError, RunKind, TaintOptions};
 use super::rules::RuleError;
 use crate::USAGE;
 use crate::api::{ApiError, Client, REQUEST_LIMIT, Server, SetupError};
+use crate::ending::Ending;
 use crate::events;
-use crate::http::{self, HttpState, Purpose};
-use crate::log::{self, Format};
+use crate::http::{self, HttpState};
+use crate::log;
 use crate::metrics::Metrics;
 use crate::readiness::{Part, Readiness};
 use crate::reload::Live;
@@ -93,9 +93,7 @@ pub fn main(flags: &TaintFlags, loaded: Loaded) -> ExitCode {
 async fn controller(options: TaintOptions, loaded: Loaded) -> Result<(), RunError> {
     let settings = loaded.settings.clone();
     let identity = identity(&settings, &loaded.found.hostname);
-    let format = if settings.log.json { Format::Json } else { Format::Text };
-    log::init(log::LogOptions { levels: settings.log.levels.clone(), format, ..log::LogOptions::default() })
-        .map_err(io::Error::other)?;
+    log::begin(settings.log.levels.clone(), settings.log.format)?;
     tracing::info!(target: "taint", mode = options.mode.name(), taint = options.taint, identity, "minding taints of nodes");
     let client = Client::new(&Server::of(&settings.kubeconfig, &settings.places))?;
     let (readiness, metrics) = (Readiness::of(&Part::CONTROLLER), Metrics::of_controller());
@@ -138,10 +136,7 @@ fn identity(settings: &Settings, hostname: &str) -> String {
 fn serve(loaded: Loaded, (metrics, readiness): (Metrics, Readiness), stop: &CancellationToken) {
     let monitoring = loaded.settings.monitoring_port;
     let state = HttpState { metrics, readiness, settings: Live::new(loaded).report() };
-    tokio::spawn(http::serve(http::HEALTH_PORT, Purpose::Health, state.clone(), stop.clone()));
-    if let Some(port) = monitoring {
-        tokio::spawn(http::serve(port, Purpose::Monitoring, state, stop.clone()));
-    }
+    tokio::spawn(http::both(state, monitoring, stop.clone()));
 }
 
 /// Leads whenever it holds the lease, until cancelled.
@@ -149,13 +144,12 @@ async fn daemon(
     controller: &Arc<TaintController>,
     (elector, leads): (Elector, watch::Receiver<Option<Instant>>),
 ) -> Result<(), RunError> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut ending = Ending::listen()?;
     let resign = CancellationToken::new();
     let election = tokio::spawn(elector.run(resign.clone()));
     tokio::select! {
         () = lead(controller, leads) => {}
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        () = ending.told() => {}
     }
     tracing::info!(target: "taint", "told to stop");
     controller.lead(None);
