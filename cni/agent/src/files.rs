@@ -11,6 +11,7 @@ pub use crate::file_error::{Doing, FileError};
 pub use swap::{Replaced, remove_as_read, replace};
 
 mod swap;
+pub mod version;
 
 /// Separates a file's name from the random part of its temporary's.
 const TEMPORARY: &str = ".tmp.";

@@ -2,12 +2,10 @@
 //! The service account's token. The kubelet replaces the file while we run, so it is looked at before every request and read when it is
 //! another one.
 
-use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::header::DATE;
@@ -16,6 +14,7 @@ use k8s_openapi::jiff::fmt::rfc2822;
 
 use super::error::Token;
 use super::token;
+use crate::files::version::{Cached, FileVersion};
 
 /// Tolerated clock skew between node and API server, where an answer has no `Date`. Kubelets renew a token of an hour, the default, when twelve
 /// minutes are left (a fifth of it): one that is nearer to its end than this was not renewed, and may be over by the API server's clock.
@@ -33,43 +32,11 @@ pub(super) enum AccountError {
     Unusable { path: PathBuf },
 }
 
-/// Identifies the content of a file without reading it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileVersion {
-    file: (u64, u64),
-    size: u64,
-    changed: (i64, i64),
-}
-
-impl FileVersion {
-    /// Stamp of the file at `path`, links followed.
-    pub(super) fn of(path: &Path) -> io::Result<Self> {
-        std::fs::metadata(path).map(|metadata| Self::from(&metadata))
-    }
-}
-
-impl From<&Metadata> for FileVersion {
-    fn from(metadata: &Metadata) -> Self {
-        Self {
-            file: (metadata.dev(), metadata.ino()),
-            size: metadata.size(),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-}
-
-/// Cached token as a header, and its file's stamp.
-#[derive(Debug, Clone)]
-struct Known {
-    stamp: FileVersion,
-    header: HeaderValue,
-}
-
 /// Service account of the agent.
 #[derive(Debug, Clone)]
 pub(super) struct Account {
     path: Arc<Path>,
-    known: Arc<Mutex<Option<Known>>>,
+    header: Arc<Cached<HeaderValue>>,
     /// The API server accepted a token of this account. A later token of it, which a kubelet got from that API server, need not have been
     /// used yet when the account goes.
     accepted: Arc<AtomicBool>,
@@ -77,24 +44,18 @@ pub(super) struct Account {
 
 impl Account {
     pub(super) fn new(token_file: &Path) -> Self {
-        Self { path: token_file.into(), known: Arc::default(), accepted: Arc::default() }
+        Self { path: token_file.into(), header: Arc::default(), accepted: Arc::default() }
     }
 
     /// The `Authorization` header to send now.
     pub(super) fn header(&self) -> Result<HeaderValue, AccountError> {
-        let stamp = FileVersion::of(&self.path).map_err(|source| self.unread(source))?;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.as_ref().filter(|known| known.stamp == stamp) {
-            return Ok(known.header.clone());
-        }
-        let header = self.read()?;
-        *known = Some(Known { stamp, header: header.clone() });
-        Ok(header)
+        let version = FileVersion::of(&self.path).map_err(|source| self.unread(source))?;
+        self.header.get(version, || self.read())
     }
 
     /// Another token than the one that was just refused, if the file holds one by now.
     pub(super) fn instead_of(&self, refused: &HeaderValue) -> Option<HeaderValue> {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.header.forget();
         self.header().ok().filter(|header| header != refused)
     }
 

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use super::account::FileVersion;
+use crate::files::version::{Cached, FileVersion};
 
 /// No certificate authority can be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -24,23 +24,20 @@ pub(super) enum TrustError {
     Tls(#[from] rustls::Error),
 }
 
-/// Configuration made of a file's content.
-type Known = (FileVersion, Arc<ClientConfig>);
-
 /// Verification of the server's certificate.
 #[derive(Debug, Clone)]
 pub(super) enum Trust {
     /// Against the authorities in this file.
     Authorities {
         path: Arc<Path>,
-        known: Arc<Mutex<Option<Known>>>,
+        config: Arc<Cached<Arc<ClientConfig>>>,
     },
     Anyone(Arc<ClientConfig>),
 }
 
 impl Trust {
     pub(super) fn authorities(path: &Path) -> Self {
-        Self::Authorities { path: path.into(), known: Arc::default() }
+        Self::Authorities { path: path.into(), config: Arc::default() }
     }
 
     pub(super) fn anyone() -> Result<Self, TrustError> {
@@ -58,16 +55,10 @@ impl Trust {
     pub(super) fn config(&self) -> Result<Arc<ClientConfig>, TrustError> {
         match self {
             Self::Anyone(config) => Ok(Arc::clone(config)),
-            Self::Authorities { path, known } => {
-                let stamp = FileVersion::of(path)
+            Self::Authorities { path, config } => {
+                let version = FileVersion::of(path)
                     .map_err(|source| TrustError::Read { path: path.to_path_buf(), source })?;
-                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some((_, config)) = known.as_ref().filter(|(of, _)| *of == stamp) {
-                    return Ok(Arc::clone(config));
-                }
-                let config = Arc::new(trusting(path)?);
-                *known = Some((stamp, Arc::clone(&config)));
-                Ok(config)
+                config.get(version, || trusting(path).map(Arc::new))
             }
         }
     }

@@ -3,19 +3,16 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::BINARY;
+use crate::files::version::FileVersion;
 use crate::files::{self, Doing, FileError};
 use crate::settings::Places;
 
 /// Verified binaries, which are not read again while nobody touched them.
 #[derive(Debug, Default)]
-pub struct Known(Vec<(PathBuf, [Stamp; 2])>);
-
-/// Parts of a file's metadata that change with every modification.
-pub(super) type Stamp = [i64; 5];
+pub struct Known(Vec<(PathBuf, [FileVersion; 2])>);
 
 /// Puts right what is not. Whether anything was.
 ///
@@ -71,22 +68,16 @@ fn install_one(source: &Path, directory: &Path, known: &mut Known) -> Result<boo
 
 impl Known {
     fn holds(&self, source: &Path, target: &Path) -> bool {
-        let Some((_, stamps)) = self.0.iter().find(|(path, _)| path == target) else { return false };
-        [stamp(source), stamp(target)] == stamps.map(Some)
+        let Some((_, versions)) = self.0.iter().find(|(path, _)| path == target) else { return false };
+        [source, target].map(|path| FileVersion::of(path).ok()) == versions.map(Some)
     }
 
     fn remember(&mut self, source: &Path, target: PathBuf) {
         self.0.retain(|(path, _)| *path != target);
-        if let (Some(from), Some(to)) = (stamp(source), stamp(&target)) {
+        if let (Ok(from), Ok(to)) = (FileVersion::of(source), FileVersion::of(&target)) {
             self.0.push((target, [from, to]));
         }
     }
-}
-
-/// Changes of content move the time of the last change of the inode, which nobody can set.
-pub(super) fn stamp(path: &Path) -> Option<Stamp> {
-    let found = fs::metadata(path).ok()?;
-    Some([found.dev() as i64, found.ino() as i64, found.size() as i64, found.ctime(), found.ctime_nsec()])
 }
 
 /// True if each target directory has a binary, up to date or not.

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::binaries::{Stamp, stamp};
 use crate::conflist::NEWEST;
+use crate::files::version::FileVersion;
 
 /// Deadline of a plugin's answer.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -20,7 +20,7 @@ const LARGEST: u64 = 64 << 10;
 
 /// Cached answers, valid until the binary changes.
 #[derive(Debug, Default)]
-pub struct Versions(BTreeMap<PathBuf, (Stamp, bool)>);
+pub struct Versions(BTreeMap<PathBuf, (FileVersion, bool)>);
 
 #[derive(Deserialize)]
 struct VersionReply {
@@ -39,7 +39,9 @@ impl Versions {
             return false;
         }
         let found = directories.iter().map(|directory| directory.join(kind));
-        let Some((path, now)) = found.filter_map(|path| stamp(&path).map(|now| (path, now))).next() else {
+        let Some((path, now)) =
+            found.filter_map(|path| FileVersion::of(&path).ok().map(|now| (path, now))).next()
+        else {
             return false;
         };
         if let Some((_, able)) = self.0.get(&path).filter(|(then, _)| *then == now) {
