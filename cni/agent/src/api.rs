@@ -24,7 +24,7 @@ mod watch;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use client::{Client, REQUEST_LIMIT, Server, SetupError};
+pub use client::{Client, REQUEST_LIMIT, SetupError};
 pub use error::{ApiError, Token, Unauthorized};
 pub use follow::{Change, Following, Lost, One};
 pub use resource::{NoNode, Resource};

@@ -30,7 +30,7 @@ pub mod template;
 
 pub use chain::ChainSettings;
 pub use entry::{EntrySettings, NEWEST, OUR_TYPE};
-pub use kubeconfig::KubeconfigSettings;
+pub use kubeconfig::{ApiAddress, KubeconfigSettings};
 pub use layers::Origin;
 pub use load::{Loaded, load};
 pub use logs::LogSettings;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where the API server is, and one request and its answer.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use super::account::Account;
 use super::error::ApiError;
 use super::tls::{Trust, TrustError};
 use super::transport::Transport;
-use crate::settings::{KubeconfigSettings, Places};
+use crate::settings::{ApiAddress, KubeconfigSettings};
 
 /// Default deadline of a request.
 pub const REQUEST_LIMIT: Duration = Duration::from_secs(10);
@@ -24,22 +24,6 @@ const ANSWER_LIMIT: usize = 8 * 1024 * 1024;
 
 /// Maximum number of bytes read of an error's body.
 const REFUSAL_LIMIT: usize = 64 * 1024;
-
-/// Address of the API server, and our credentials.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Server {
-    /// `KUBERNETES_SERVICE_PROTOCOL`; empty for `https`.
-    pub protocol: String,
-    /// `KUBERNETES_SERVICE_HOST`
-    pub host: String,
-    /// `KUBERNETES_SERVICE_PORT`
-    pub port: String,
-    /// CA bundle.
-    pub ca_file: PathBuf,
-    /// Skips verification of the server's certificate.
-    pub skip_verify: bool,
-    pub token_file: PathBuf,
-}
 
 /// Error setting up a client.
 #[derive(Debug, thiserror::Error)]
@@ -55,44 +39,18 @@ pub enum SetupError {
     Tls(String),
 }
 
-impl Server {
-    /// Takes them from the settings.
-    #[must_use]
-    pub fn of(settings: &KubeconfigSettings, places: &Places) -> Self {
-        let (protocol, host, port) = settings.server.clone();
-        Self {
-            protocol,
-            host,
-            port,
-            ca_file: settings.ca_file.clone(),
-            skip_verify: settings.skip_verify,
-            token_file: places.account_dir.join("token"),
-        }
-    }
+fn base(address: &ApiAddress) -> Result<Uri, SetupError> {
+    let text = address.url().map_err(SetupError::Unset)?;
+    let base = text.parse::<Uri>().ok();
+    base.filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.port_u16().is_some())
+        .ok_or(SetupError::Address(text))
+}
 
-    fn base(&self) -> Result<Uri, SetupError> {
-        for (value, name) in
-            [(&self.host, "KUBERNETES_SERVICE_HOST"), (&self.port, "KUBERNETES_SERVICE_PORT")]
-        {
-            if value.is_empty() {
-                return Err(SetupError::Unset(name));
-            }
-        }
-        let protocol = if self.protocol.is_empty() { "https" } else { &self.protocol };
-        let bare = self.host.contains(':') && !self.host.starts_with('[');
-        let host = if bare { format!("[{}]", self.host) } else { self.host.clone() };
-        let text = format!("{protocol}://{host}:{}", self.port);
-        let base = text.parse::<Uri>().ok();
-        base.filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.port_u16().is_some())
-            .ok_or(SetupError::Address(text))
-    }
-
-    fn trust(&self, base: &Uri) -> Result<Option<Trust>, TrustError> {
-        match base.scheme_str() {
-            Some("https") if self.skip_verify => Trust::anyone().map(Some),
-            Some("https") => Ok(Some(Trust::authorities(&self.ca_file))),
-            _ => Ok(None),
-        }
+fn trust(settings: &KubeconfigSettings, base: &Uri) -> Result<Option<Trust>, TrustError> {
+    match base.scheme_str() {
+        Some("https") if settings.skip_verify => Trust::anyone().map(Some),
+        Some("https") => Ok(Some(Trust::authorities(&settings.ca_file))),
+        _ => Ok(None),
     }
 }
 
@@ -120,14 +78,14 @@ impl From<Client> for kube::Client {
 }
 
 impl Client {
-    /// A client of `server`; nothing is sent yet. Must be called inside of a tokio runtime.
+    /// A client of the settings' server, with the token in `token_file`; nothing is sent yet. Must be called inside of a tokio runtime.
     ///
     /// # Errors
     /// When nobody said where the server is.
-    pub fn new(server: &Server) -> Result<Self, SetupError> {
-        let base = server.base()?;
-        let trust = server.trust(&base).map_err(|error| SetupError::Tls(error.to_string()))?;
-        let transport = Transport::new(base, trust, Account::new(&server.token_file));
+    pub fn new(settings: &KubeconfigSettings, token_file: &Path) -> Result<Self, SetupError> {
+        let base = base(&settings.server)?;
+        let trust = trust(settings, &base).map_err(|error| SetupError::Tls(error.to_string()))?;
+        let transport = Transport::new(base, trust, Account::new(token_file));
         let service = tower::service_fn(move |request| transport.clone().exchange(request));
         Ok(Self(kube::Client::new(service, "default")))
     }
@@ -201,19 +159,10 @@ async fn collect(body: Body, limit: usize) -> Result<Bytes, ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
-    fn server(protocol: &str, host: &str, port: &str) -> Server {
-        Server {
-            protocol: protocol.to_owned(),
-            host: host.to_owned(),
-            port: port.to_owned(),
-            ca_file: Path::new("/nonexistent/ca.crt").to_owned(),
-            skip_verify: false,
-            token_file: Path::new("/nonexistent/token").to_owned(),
-        }
+    fn address(protocol: &str, host: &str, port: &str) -> ApiAddress {
+        ApiAddress { protocol: protocol.to_owned(), host: host.to_owned(), port: port.to_owned() }
     }
 
     #[test]
@@ -224,13 +173,13 @@ mod tests {
             (("https", "[fd00::1]", "6443"), "https://[fd00::1]:6443/"),
             (("http", "kubernetes.default.svc", "80"), "http://kubernetes.default.svc:80/"),
         ] {
-            assert_eq!(server(protocol, host, port).base().unwrap().to_string(), expected);
+            assert_eq!(base(&address(protocol, host, port)).unwrap().to_string(), expected);
         }
     }
 
     #[test]
     fn what_makes_no_address_is_named() {
-        let error = |protocol, host, port| server(protocol, host, port).base().unwrap_err().to_string();
+        let error = |protocol, host, port| base(&address(protocol, host, port)).unwrap_err().to_string();
         assert_eq!(error("", "", "443"), "cannot find the API server: KUBERNETES_SERVICE_HOST is not set");
         assert_eq!(error("", "a", ""), "cannot find the API server: KUBERNETES_SERVICE_PORT is not set");
         for (protocol, host, port) in [("ftp", "a", "1"), ("https", "a b", "1"), ("https", "a", "x")] {
@@ -241,7 +190,13 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_token_it_is_a_matter_of_login() {
-        let client = Client::new(&server("http", "127.0.0.1", "9")).unwrap();
+        let settings = KubeconfigSettings {
+            server: address("http", "127.0.0.1", "9"),
+            ca_file: "/nonexistent/ca.crt".into(),
+            skip_verify: false,
+            mode: 0o600,
+        };
+        let client = Client::new(&settings, Path::new("/nonexistent/token")).unwrap();
         let error = client.get::<serde_json::Value>("/api", REQUEST_LIMIT).await.unwrap_err();
         assert_eq!(error.name(), "unauthorized", "{error}");
         assert!(error.to_string().contains("/nonexistent/token"), "{error}");

@@ -21,7 +21,8 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::super::{ApiError, Client, REQUEST_LIMIT, Server};
+use super::super::{ApiError, Client, REQUEST_LIMIT};
+use crate::settings::{ApiAddress, KubeconfigSettings};
 
 const V4: &str = "127.0.0.1";
 const V6: &str = "::1";
@@ -108,15 +109,14 @@ impl Lab {
     }
 
     fn client(&self, skip_verify: bool) -> Client {
-        let server = Server {
+        let server = ApiAddress {
             protocol: "https".to_owned(),
             host: self.address.ip().to_string(),
             port: self.address.port().to_string(),
-            ca_file: self.path("ca.crt"),
-            skip_verify,
-            token_file: self.path("token"),
         };
-        Client::new(&server).unwrap()
+        let ca_file = self.path("ca.crt");
+        let settings = KubeconfigSettings { server, ca_file, skip_verify, mode: 0o600 };
+        Client::new(&settings, &self.path("token")).unwrap()
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::KUBECONFIG;
 use crate::api::TokenExpiry;
 use crate::files::{self, Doing, FileError};
-use crate::settings::{KubeconfigSettings, Settings};
+use crate::settings::Settings;
 
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
@@ -37,8 +37,8 @@ pub fn path(settings: &Settings) -> PathBuf {
 /// The old file stays.
 pub fn install(settings: &Settings) -> Result<bool, KubeconfigError> {
     let given = &settings.kubeconfig;
-    let server = server(given)?;
-    let token_file = settings.places.account_dir.join("token");
+    let server = given.server.url().map_err(KubeconfigError::Unset)?;
+    let token_file = settings.places.token_file();
     let token = text(&token_file)?;
     if token.trim().is_empty() {
         return Err(KubeconfigError::Unusable { path: token_file, lack: "no token is in it" });
@@ -74,18 +74,6 @@ pub fn expiry(token: &str) -> Option<u64> {
         TokenExpiry::Until(end) => Some(end.as_secs()),
         TokenExpiry::Endless => None,
     }
-}
-
-fn server(given: &KubeconfigSettings) -> Result<String, KubeconfigError> {
-    let (protocol, host, port) = &given.server;
-    for (name, value) in [("KUBERNETES_SERVICE_HOST", host), ("KUBERNETES_SERVICE_PORT", port)] {
-        if value.is_empty() {
-            return Err(KubeconfigError::Unset(name));
-        }
-    }
-    let protocol = if protocol.is_empty() { "https" } else { protocol };
-    let bare_v6 = host.contains(':') && !host.starts_with('[');
-    Ok(if bare_v6 { format!("{protocol}://[{host}]:{port}") } else { format!("{protocol}://{host}:{port}") })
 }
 
 /// JSON, which is YAML as well.

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Client, Following, Resource, Server};
+use crate::api::{Client, Following, Resource};
 use crate::events::{self, Recorder, Writing};
 use crate::leave::{self, Leave, OwnFacts, OwnPodSource};
 use crate::metrics::Metrics;
@@ -22,7 +22,7 @@ use crate::taint::OwnTaint;
 
 /// A client of the API server, if somebody said where that is. Nothing is sent yet.
 pub(super) fn client(settings: &Settings) -> Option<Client> {
-    match Client::new(&Server::of(&settings.kubeconfig, &settings.places)) {
+    match Client::new(&settings.kubeconfig, &settings.places.token_file()) {
         Ok(client) => Some(client),
         Err(error) => {
             tracing::warn!(target: "cni-agent", "{error}; going on without the API server");

@@ -115,14 +115,14 @@ impl Reader<'_> {
             Some(Err(why)) => Err(Problem::File(why)),
         };
         let run_dir = settings.places.run_dir.display();
-        let (_, host, port) = &settings.kubeconfig.server;
+        let server = &settings.kubeconfig.server;
         let node = &settings.own.node;
         let facts = template::PlaceholderValues {
             log_level: &settings.entry.log_level,
             kubeconfig: &format!("{run_dir}/istio-cni-kubeconfig"),
             log_socket: &format!("{run_dir}/log.sock"),
-            host,
-            port,
+            host: &server.host,
+            port: &server.port,
             node: if node.is_empty() { &found.hostname } else { node },
         };
         let filled = text.and_then(|text| template::fill(&text, facts).map_err(Problem::Template));

@@ -29,6 +29,14 @@ pub struct Places {
     pub proc_dir: PathBuf,
 }
 
+impl Places {
+    /// Token of the agent's service account.
+    #[must_use]
+    pub fn token_file(&self) -> PathBuf {
+        self.account_dir.join("token")
+    }
+}
+
 impl Reader<'_> {
     pub(super) fn places(&self) -> Places {
         Places {

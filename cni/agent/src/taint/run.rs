@@ -20,7 +20,7 @@ use super::follow::Followers;
 use super::options::{NamespacedName, OptionsError, RunKind, TaintOptions};
 use super::rules::RuleError;
 use crate::USAGE;
-use crate::api::{ApiError, Client, REQUEST_LIMIT, Server, SetupError};
+use crate::api::{ApiError, Client, REQUEST_LIMIT, SetupError};
 use crate::ending::Ending;
 use crate::events;
 use crate::http::{self, HttpState};
@@ -95,7 +95,7 @@ async fn controller(options: TaintOptions, loaded: Loaded) -> Result<(), RunErro
     let identity = identity(&settings, &loaded.found.hostname);
     log::begin(settings.log.levels.clone(), settings.log.format)?;
     tracing::info!(target: "taint", mode = options.mode.name(), taint = options.taint, identity, "minding taints of nodes");
-    let client = Client::new(&Server::of(&settings.kubeconfig, &settings.places))?;
+    let client = Client::new(&settings.kubeconfig, &settings.places.token_file())?;
     let (readiness, metrics) = (Readiness::of(&Part::CONTROLLER), Metrics::of_controller());
     let stop = CancellationToken::new();
     let (recorder, writer) = events::channel(metrics.clone(), &identity);
