@@ -20,5 +20,5 @@ mod watch;
 
 pub use decide::{DaemonSetAnswer, Decision, LeaveReason, Observations, Watched, decide};
 pub use fits::misfit;
-pub use own::{OwnFacts, OwnPodSource, follow};
+pub use own::{OwnFacts, follow};
 pub use watch::Leave;

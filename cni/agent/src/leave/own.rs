@@ -5,7 +5,6 @@
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Change, Client, Following, Resource};
 use crate::pods::{NodePod, PodEvent, Pods};
 use crate::settings::OwnPod;
 
@@ -39,35 +38,9 @@ impl OwnFacts {
     }
 }
 
-/// Source of the agent's own pod.
-#[derive(Debug, Clone)]
-pub enum OwnPodSource {
-    /// The watched pods of the node.
-    Node(Pods),
-    /// A watch of its own.
-    Name(Client),
-}
-
-/// Tells what becomes of the own pod until it is cancelled. Nothing, if nobody said which pod it is.
-pub async fn follow(
-    source: OwnPodSource,
-    own: OwnPod,
-    facts: watch::Sender<OwnFacts>,
-    cancel: CancellationToken,
-) {
-    if own.name.is_empty() || own.namespace.is_empty() {
-        return;
-    }
-    match source {
-        OwnPodSource::Node(pods) => {
-            cancel.run_until_cancelled(among(&pods, &own, &facts)).await;
-        }
-        OwnPodSource::Name(client) => by_name(client, &own, &facts, &cancel).await,
-    }
-}
-
-fn tell(facts: &watch::Sender<OwnFacts>, observed: OwnFacts) {
-    facts.send_if_modified(|held| std::mem::replace(held, observed) != observed);
+/// Emits the own pod's facts, as `pods` show it, until cancelled.
+pub async fn follow(pods: Pods, own: OwnPod, facts: watch::Sender<OwnFacts>, cancel: CancellationToken) {
+    cancel.run_until_cancelled(among(&pods, &own, &facts)).await;
 }
 
 async fn among(pods: &Pods, own: &OwnPod, facts: &watch::Sender<OwnFacts>) {
@@ -80,7 +53,7 @@ async fn among(pods: &Pods, own: &OwnPod, facts: &watch::Sender<OwnFacts>) {
     let mut observed = listed();
     loop {
         if let Some(observed) = observed {
-            tell(facts, observed);
+            facts.send_if_modified(|held| std::mem::replace(held, observed) != observed);
         }
         observed = match changes.next().await {
             Some(PodEvent::Set(pod)) if is_own(&pod) => Some(OwnFacts::of(&pod)),
@@ -93,30 +66,12 @@ async fn among(pods: &Pods, own: &OwnPod, facts: &watch::Sender<OwnFacts>) {
     }
 }
 
-async fn by_name(client: Client, own: &OwnPod, facts: &watch::Sender<OwnFacts>, cancel: &CancellationToken) {
-    let resource = Resource::pod(&own.namespace, &own.name);
-    let following = Following::new(client, resource);
-    let sink = |change: Change<NodePod>| {
-        let observed = match change {
-            Change::All(pods) => {
-                pods.first().map(OwnFacts::of).or_else(|| OwnFacts::of_missing(*facts.borrow()))
-            }
-            Change::Set(pod) => Some(OwnFacts::of(&pod)),
-            Change::Removed(pod) => Some(OwnFacts::of_removed(&pod)),
-            Change::Alive | Change::Lost(_) => None,
-        };
-        if let Some(observed) = observed {
-            tell(facts, observed);
-        }
-    };
-    following.run(sink, cancel).await;
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::Change;
 
     fn own() -> OwnPod {
         OwnPod { namespace: "mesh".to_owned(), name: "cni-x".to_owned(), ..OwnPod::default() }
@@ -131,7 +86,7 @@ mod tests {
     async fn facts_after(changes: Vec<Change<NodePod>>) -> OwnFacts {
         let pods = Pods::default();
         let (facts, heard) = watch::channel(OwnFacts::default());
-        let follow = follow(OwnPodSource::Node(pods.clone()), own(), facts, CancellationToken::new());
+        let follow = follow(pods.clone(), own(), facts, CancellationToken::new());
         let hear = async move {
             for change in changes {
                 pods.hear(change);

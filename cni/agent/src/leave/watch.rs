@@ -68,7 +68,7 @@ impl Leave {
     }
 
     fn client(&self) -> Option<&Client> {
-        self.client.as_ref().filter(|_| self.knows_itself())
+        self.client.as_ref().filter(|_| self.own.is_known())
     }
 
     /// Follows the DaemonSet until cancelled.
@@ -166,16 +166,12 @@ impl Leave {
         let Answers { start, later, .. } = &*self.lock();
         Observations {
             always_uninstall,
-            knows_itself: self.knows_itself(),
+            knows_itself: self.own.is_known(),
             start: start.clone(),
             watched: self.seen.borrow().watched,
             answers: later.clone(),
             ..Observations::default()
         }
-    }
-
-    fn knows_itself(&self) -> bool {
-        !self.own.name.is_empty() && !self.own.namespace.is_empty()
     }
 
     fn log_start(&self, answer: &DaemonSetAnswer) {

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::{Client, Following, Resource};
 use crate::events::{self, Recorder, Writing};
-use crate::leave::{self, Leave, OwnFacts, OwnPodSource};
+use crate::leave::{self, Leave, OwnFacts};
 use crate::metrics::Metrics;
 use crate::pods::Pods;
 use crate::readiness::Readiness;
@@ -52,6 +52,16 @@ pub(super) fn pods(
     pods
 }
 
+/// Pods of a watch of their own.
+fn watched(client: Client, resource: Resource, tasks: &mut JoinSet<()>, stop: &CancellationToken) -> Pods {
+    let pods = Pods::default();
+    let (followed, stop) = (pods.clone(), stop.clone());
+    tasks.spawn(async move {
+        Following::new(client, resource).run(|change| followed.hear(change), &stop).await;
+    });
+    pods
+}
+
 /// Follows the settings and the own pod, asks for the DaemonSet, and repairs. Who stops asks the [`Leave`] why; who has something to tell
 /// operators hands it to the [`Recorder`], and what is told is written by the [`Writing`].
 pub(super) fn follow(
@@ -68,12 +78,14 @@ pub(super) fn follow(
     let (recorder, writer) = events::channel(metrics.clone(), &own.node);
     let Some(client) = client else { return (leave, recorder, Writing::default()) };
     let writing = writer.begin(client.clone().into());
-    let source = if Resource::pods_of(&own.node).is_ok() {
-        OwnPodSource::Node(pods.clone())
-    } else {
-        OwnPodSource::Name(client.clone())
-    };
-    tasks.spawn(leave::follow(source, own, facts, stop.clone()));
+    if own.is_known() {
+        let own_pods = if Resource::pods_of(&own.node).is_ok() {
+            pods.clone()
+        } else {
+            watched(client.clone(), Resource::pod(&own.namespace, &own.name), tasks, stop)
+        };
+        tasks.spawn(leave::follow(own_pods, own, facts, stop.clone()));
+    }
     let (asking, end) = (leave.clone(), stop.clone());
     tasks.spawn(async move { asking.watch(end).await });
     let (following, end) = (leave.clone(), stop.clone());

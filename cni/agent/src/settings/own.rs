@@ -52,6 +52,12 @@ impl Network {
 }
 
 impl OwnPod {
+    /// True if its name and its namespace are given.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        !self.name.is_empty() && !self.namespace.is_empty()
+    }
+
     /// The agent's pod, or pods of its DaemonSet, by a name that the plugin does not know: off the node's network it then holds the agent's
     /// own pod up as any other until an agent answers, which after a reboot nobody does.
     #[must_use]
