@@ -115,7 +115,7 @@ impl Run<'_, '_> {
         self.log.add(
             Level::Info,
             "configuration",
-            &[("config", &configuration::json(self.given, &whole.config))],
+            &[("config", &configuration::json(self.given, &whole.given))],
         );
         for warning in &whole.warnings {
             self.log.add(Level::Warn, &warning.to_string(), &[]);
@@ -134,10 +134,8 @@ impl Run<'_, '_> {
             Programming::DryCleanUp => self.dry_run(whole, |rules| text::clean_up(&rules))?,
             Programming::Apply => self.apply(settings, whole)?,
             Programming::CleanUp => {
-                let mut config = whole.config.clone();
                 // Rules of a name that is unknown cannot be there.
-                let _ = self.surroundings.resolve(&mut config);
-                let what = match self.kernel.clean_up(&config, &settings.options)? {
+                let what = match self.kernel.clean_up(&whole.config, &settings.options)? {
                     Removed::Rules => "rules removed",
                     Removed::Nothing => "there were no rules to remove",
                 };
@@ -148,10 +146,12 @@ impl Run<'_, '_> {
     }
 
     fn apply(&mut self, settings: &Settings, whole: &Whole) -> Result<(), Failure> {
-        let mut config = whole.config.clone();
-        if !settings.backend.knows_names() {
-            self.surroundings.resolve(&mut config)?;
-        }
+        let config = if settings.backend.knows_names() {
+            whole.given.clone()
+        } else {
+            whole.names.clone()?;
+            whole.config.clone()
+        };
         let request = Request { config, wish: settings.backend, recorded: None, options: settings.options };
         let done = self.kernel.program(request)?;
         if let Some(why) = done.unsandboxed {
@@ -171,7 +171,7 @@ impl Run<'_, '_> {
     }
 
     fn dry_run(&mut self, whole: &Whole, write: fn(Ruleset) -> String) -> Result<(), Failure> {
-        let written = write(ruleset(&whole.config)?);
+        let written = write(ruleset(&whole.given)?);
         let path = (self.surroundings.env)(DRY_RUN_FILE).filter(|path| !path.is_empty()).map(PathBuf::from);
         let done = match &path {
             Some(path) => std::fs::write(path, &written),

@@ -28,8 +28,12 @@ pub struct ProcessEnvironment<'w> {
 /// Settings combined with the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whole {
-    /// Input of the rules' generator.
+    /// Input of the rules' generator, with users and groups as they were given.
+    pub given: Config,
+    /// The same, with numbers in the place of names that are known here.
     pub config: Config,
+    /// The first name that is not.
+    pub names: Result<(), UnknownAccount>,
     /// Families of the addresses.
     pub addresses: AddressFamilies,
     pub warnings: Vec<Warning>,
@@ -78,7 +82,7 @@ impl ProcessEnvironment<'_> {
         let addresses = decide_addresses(addresses, settings.stack)?;
         let dns = self.dns(settings.dns)?;
         let unresolved = settings.dns == DnsWish::Servers && !dns.is_on();
-        let config = Config {
+        let given = Config {
             dialect,
             ipv6: addresses.ipv6,
             proxy_gids: settings.gids.clone().unwrap_or_else(|| uids.clone()),
@@ -89,8 +93,10 @@ impl ProcessEnvironment<'_> {
             dns,
             ..settings.template.clone()
         };
+        let mut config = given.clone();
+        let names = self.resolve(&mut config);
         let warnings = if unresolved { vec![Warning::NoResolver] } else { vec![] };
-        Ok(Whole { config, addresses, warnings })
+        Ok(Whole { given, config, names, addresses, warnings })
     }
 
     /// UID of the proxy's user, if the image has that user.

@@ -114,8 +114,10 @@ fn of_pod(
         addresses: decide_addresses(network.0.iter().copied(), redirect.stack.value)?,
         environment: Environment::read(world.env)?,
     };
-    let config = redirect.config(&host).in_dialect(dialect(settings));
+    let mut config = redirect.config(&host).in_dialect(dialect(settings));
     let listed = setting::of_pod(&redirect, &config, world.env);
+    // No packet is of a name that is unknown.
+    let _ = ProcessEnvironment { env: world.env, file: world.file }.resolve(&mut config);
     let mut plan = Plan::new(config, listed, network)?;
     plan.notes.extend(redirect.warnings.iter().map(ToString::to_string));
     Ok(Explanation { subject, decision: Decision::Redirected(Box::new(plan)) })
@@ -130,7 +132,7 @@ fn of_flags(
     let network = network(matches, Vec::new())?;
     let surroundings = ProcessEnvironment { env: world.env, file: world.file };
     let whole = surroundings.complete(settings, dialect(settings), network.0.iter().copied())?;
-    let listed = setting::of_flags(given, &whole.config, world.env);
+    let listed = setting::of_flags(given, &whole.given, world.env);
     let mut plan = Plan::new(whole.config.in_dialect(dialect(settings)), listed, network)?;
     plan.notes.extend(whole.warnings.iter().map(ToString::to_string));
     Ok(Explanation {

@@ -105,6 +105,7 @@ fn compared(backend: &str) {
     let pod = Pod::new(Proxy { id: 0 }, &["10.9.0.2"]);
     pod.program(&[&ALL[..], &[backend]].concat());
     holds(pod, &ALL, "rules");
+    holds(pod, &[&ALL[..], &["-g", "root"]].concat(), "rules");
     found(pod, &[&ALL[..], &["-d", "9999"]].concat(), "rules");
 }
 

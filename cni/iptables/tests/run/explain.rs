@@ -92,6 +92,30 @@ fn json_says_the_same() {
 }
 
 #[test]
+fn names_of_users_and_groups_mean_their_numbers() {
+    let stage = || {
+        let stage = Stage::new().with_file("/etc/passwd", "nobody:x:65534:65534::/:\n");
+        stage.with_file("/etc/group", "nogroup:x:65534:\njava:x:303:\n")
+    };
+    let packet = "out tcp 10.1.2.3:443 uid 65534 gid 65534";
+    for backend in ["auto", "iptables-nft"] {
+        let backend = format!("--backend={backend}");
+        let words = ["explain", "-u", "nobody", "-g", "nogroup", "-i", "*", &backend, "--packet", packet];
+        let seen = stage().run(&words);
+        assert!(seen.stdout.starts_with("not redirected"), "{}", seen.stdout);
+        assert!(seen.stdout.contains("--uid-owner 65534"), "{}", seen.stdout);
+    }
+    let pod = fs::read_to_string(directory().join("outbound/pod.yaml")).unwrap();
+    let of_pod = |group: &str| {
+        let stage = stage().with_file("pod.yaml", &pod).with_env(&[("ISTIO_OUTBOUND_OWNER_GROUPS", "java")]);
+        let packet = format!("out tcp 10.1.2.3:443 uid 1000 gid {group}");
+        stage.run(&["explain", "--pod", "pod.yaml", "--packet", &packet]).stdout
+    };
+    assert!(of_pod("303").starts_with("redirected to port 15001"), "{}", of_pod("303"));
+    assert!(of_pod("304").starts_with("not redirected"), "{}", of_pod("304"));
+}
+
+#[test]
 fn bad_usage_is_64() {
     for (arguments, part) in [
         (&["explain", "--pod", "missing.yaml"][..], "failed to open missing.yaml"),
