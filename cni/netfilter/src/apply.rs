@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use crate::encode::{self, EncodeError};
 use crate::netlink::{ExchangeError, Socket};
 use crate::nft::{ERESTART, UNTOUCHED};
-use crate::plan::{Plan, plan};
+use crate::plan::{Plan, plan, without_native};
 use crate::read::{self, ReadError};
 use crate::step::Step;
 
@@ -52,10 +52,7 @@ pub(crate) fn fresh(ruleset: &Ruleset) -> Result<Vec<u8>, EncodeError> {
 
 /// Applies a ruleset whose [`fresh`] transaction is this.
 pub(crate) fn send(ruleset: &Ruleset, fresh: &[u8]) -> Result<Applied, ApplyError> {
-    let mut socket = Socket::netfilter().map_err(|errno| match errno {
-        Errno::PROTONOSUPPORT => ApplyError::NoNfTables,
-        errno => ApplyError::Socket(errno.into()),
-    })?;
+    let mut socket = open()?;
     if !ruleset.rules.is_empty() && commit(&mut socket, fresh)? == Commit::Done {
         return Ok(Applied::Created);
     }
@@ -69,6 +66,13 @@ pub(crate) fn send(ruleset: &Ruleset, fresh: &[u8]) -> Result<Applied, ApplyErro
         }
     }
     Err(ApplyError::Busy { attempts: ATTEMPTS })
+}
+
+fn open() -> Result<Socket, ApplyError> {
+    Socket::netfilter().map_err(|errno| match errno {
+        Errno::PROTONOSUPPORT => ApplyError::NoNfTables,
+        errno => ApplyError::Socket(errno.into()),
+    })
 }
 
 /// Outcome of removing.
@@ -93,6 +97,21 @@ pub fn remove() -> Result<Removed, ApplyError> {
         Ok(Applied::Created | Applied::Replaced) => Ok(Removed::Rules),
         Err(error) => Err(error),
     }
+}
+
+/// Removes the tables of the native back end, and leaves those of iptables as they are.
+///
+/// # Errors
+/// See [`ApplyError`].
+pub(crate) fn remove_native() -> Result<Removed, ApplyError> {
+    let socket = &mut open()?;
+    for _ in 0..ATTEMPTS {
+        let Some(batch) = without_native(&read::with(socket)?) else { return Ok(Removed::Nothing) };
+        if commit(socket, &batch)? == Commit::Done {
+            return Ok(Removed::Rules);
+        }
+    }
+    Err(ApplyError::Busy { attempts: ATTEMPTS })
 }
 
 /// Outcome of a transaction that was not rejected.

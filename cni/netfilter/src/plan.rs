@@ -11,8 +11,9 @@ use redirect::ruleset::{Chain, Dialect, Family, Rule, RulePlace, Ruleset};
 
 use crate::encode::{self, EncodeError, Hook, Position, begin_message};
 use crate::found::{differences, family, without_text};
+use crate::home::Home;
 use crate::nft::{self, attribute, message};
-use crate::ours::{OwnTable, Survey};
+use crate::ours::{OwnTable, Survey, native_tables};
 use crate::snapshot::{ChainState, Name, NfFamily, Snapshot};
 use crate::wanted::{Wanted, WantedChain, WantedTable};
 use crate::wire::Writer;
@@ -67,10 +68,7 @@ pub fn plan(snapshot: &Snapshot, ruleset: &Ruleset) -> Result<Plan, PlanError> {
     for own in &survey.tables {
         delete_own(&mut out, own);
     }
-    for (home, _) in &survey.native {
-        begin_message(&mut out, message::DEL_TABLE, 0, home.family.number());
-        out.name(attribute::TABLE_NAME, home.table_name().as_bytes());
-    }
+    delete_tables(&mut out, survey.native.iter().map(|(home, _)| *home));
     match ruleset.dialect {
         Dialect::Nft => encode::native_tables(&mut out, ruleset)?,
         Dialect::Iptables => {
@@ -80,6 +78,23 @@ pub fn plan(snapshot: &Snapshot, ruleset: &Ruleset) -> Result<Plan, PlanError> {
         }
     }
     Ok(Plan::Send { batch: encode::end(out), replaces: !survey.is_empty() })
+}
+
+/// Transaction that removes the tables of the native back end and nothing else; none if there are none. It commits only at the
+/// snapshot's generation.
+pub(crate) fn without_native(snapshot: &Snapshot) -> Option<Vec<u8>> {
+    let mut homes = native_tables(snapshot).map(|(home, _)| home).peekable();
+    homes.peek()?;
+    let mut out = encode::begin(Some(snapshot.generation));
+    delete_tables(&mut out, homes);
+    Some(encode::end(out))
+}
+
+fn delete_tables(out: &mut Writer, homes: impl Iterator<Item = Home>) {
+    for home in homes {
+        begin_message(out, message::DEL_TABLE, 0, home.family.number());
+        out.name(attribute::TABLE_NAME, home.table_name().as_bytes());
+    }
 }
 
 /// Checks that wanted rules run where they go.
@@ -251,6 +266,20 @@ mod tests {
                 true
             }
         }
+    }
+
+    #[test]
+    fn native_tables_go_and_the_rest_stays_as_it_is() {
+        let mut snapshot = untouched();
+        settle(&mut snapshot, &ruleset(&ordinary()).unwrap());
+        assert_eq!(without_native(&snapshot), None);
+        let iptables = snapshot.tables.clone();
+        let mut native = untouched();
+        settle(&mut native, &ruleset(&Config { dialect: Dialect::Nft, ..ordinary() }).unwrap());
+        snapshot.tables.extend(native.tables);
+        let batch = without_native(&snapshot).unwrap();
+        commit(&mut snapshot, &batch);
+        assert_eq!(snapshot.tables, iptables);
     }
 
     /// A rule that nobody of ours would write, told from others by its port.

@@ -11,16 +11,14 @@ use redirect::generate::ruleset;
 use redirect::ruleset::Ruleset;
 
 use crate::address::Rtnetlink;
-use crate::apply::{self, Applied, ApplyError, apply};
+use crate::apply::{self, Applied, ApplyError};
 use crate::backend::choice::{Choice, Reason, after};
 use crate::backend::choose::for_pod;
 use crate::backend::{Backend, LegacyUse, Wish};
 use crate::ground::{self, Ground, GroundError};
 use crate::iptables::{self, IptablesError, Unsandboxed, Variant};
 use crate::legacy::{self, LegacyError};
-use crate::ours::native_tables;
 use crate::owner::{self, Entered, OwnerError};
-use crate::read::read;
 
 pub use crate::apply::Removed;
 pub use crate::iptables::{Options, Surroundings};
@@ -233,7 +231,7 @@ fn write(rules: &Prepared, legacy: &FoundRules, options: &Options) -> Result<Wri
         }
         Backend::IptablesNft => {
             let written = Written::from(iptables::apply(Variant::Nft, ruleset, options)?);
-            written.instead(remove_native_tables(ruleset))
+            written.instead(remove_native_tables())
         }
         Backend::IptablesLegacy => {
             let written = Written::from(iptables::apply(Variant::Legacy, ruleset, options)?);
@@ -276,14 +274,9 @@ fn remove_from_nf_tables() -> Result<bool, ProgramError> {
     Ok(apply::remove()? == Removed::Rules)
 }
 
-/// Removes the native tables beside what iptables-nft wrote, which is what is wanted.
-fn remove_native_tables(written: &Ruleset) -> Result<bool, ProgramError> {
-    let snapshot = read().map_err(ApplyError::from)?;
-    let there = native_tables(&snapshot).next().is_some();
-    if there {
-        apply(written)?;
-    }
-    Ok(there)
+/// Removes the native tables beside what iptables-nft wrote: that may hold names, which netlink has not.
+fn remove_native_tables() -> Result<bool, ProgramError> {
+    Ok(apply::remove_native()? == Removed::Rules)
 }
 
 #[cfg(test)]
