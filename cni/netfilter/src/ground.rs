@@ -3,6 +3,7 @@
 //! that lead nowhere; alone they change nothing, as no packet has the mark and nobody uses the address.
 
 use redirect::config::Config;
+use redirect::host::INBOUND_V6;
 
 use crate::address::{AddressError, Helper, Rtnetlink};
 use crate::route::{AddedRoutes, PolicyRoutes, RouteError};
@@ -72,9 +73,13 @@ impl Ground {
     }
 }
 
-/// The policy routes that rules of another mode would stand on.
+/// The policy routes that rules of another mode would stand on, of both families: the pod may have had another stack then.
 pub(crate) fn unneeded_routes(config: &Config) -> Option<PolicyRoutes> {
-    (!config.needs_policy_routes()).then_some(routes(config))
+    (!config.needs_policy_routes()).then_some(of_both_families(config))
+}
+
+fn of_both_families(config: &Config) -> PolicyRoutes {
+    PolicyRoutes { ipv6: true, ..routes(config) }
 }
 
 /// Removes policy routes that no rule stands on any more. That they stay is no failure: they lead no packet anywhere.
@@ -82,18 +87,17 @@ pub(crate) fn forget(rtnetlink: &mut Rtnetlink, routes: PolicyRoutes) {
     let _ = rtnetlink.remove_policy_routes(routes);
 }
 
-/// Removes what the rules of `config` stand on, whoever added it, and what rules of another mode stood on.
+/// Removes what the rules of `config` stand on, whoever added it, and what rules of another mode or stack stood on.
 ///
 /// # Errors
 /// See [`GroundError`]. Having nothing to remove is none.
 pub fn clear(rtnetlink: &mut Rtnetlink, config: &Config) -> Result<(), GroundError> {
-    if let Some(wanted) = policy_routes(config) {
-        rtnetlink.remove_policy_routes(wanted)?;
+    match unneeded_routes(config) {
+        None => rtnetlink.remove_policy_routes(of_both_families(config))?,
+        Some(unneeded) => forget(rtnetlink, unneeded),
     }
-    if let Some(unneeded) = unneeded_routes(config) {
-        forget(rtnetlink, unneeded);
-    }
-    if config.ipv6 {
+    // Without rights a namespace that holds nothing of ours is clean.
+    if rtnetlink.list()?.iter().any(|address| address.ip == INBOUND_V6.address) {
         rtnetlink.remove_loopback_helper()?;
     }
     Ok(())

@@ -17,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     Case("a_tproxy_pod_is_programmed_once_with_its_routes", Needs::Namespace, tproxy),
     Case("routes_and_address_are_taken_back_if_the_rules_fail", Needs::Tools, taken_back),
     Case("what_was_there_before_failing_rules_stays", Needs::Tools, kept),
+    Case("a_clean_up_with_another_stack_leaves_nothing", Needs::Namespace, cleared),
     Case("routes_go_when_a_pod_is_programmed_without_tproxy", Needs::Namespace, redirected),
 ];
 
@@ -69,6 +70,22 @@ fn tproxy(world: World) {
         ground::clear(&mut rtnetlink, &request(&[0]).config).unwrap();
         assert_eq!(listing(), before);
         ground::clear(&mut rtnetlink, &request(&[0]).config).unwrap();
+    });
+}
+
+fn cleared(world: World) {
+    fresh(world, || {
+        let before = listing();
+        let mut rtnetlink = Rtnetlink::open().unwrap();
+        let one = |mode| Config { ipv6: false, mode, ..request(&[0]).config };
+        for mode in [Mode::Tproxy, Mode::Redirect] {
+            program(&mut rtnetlink, request(&[0])).unwrap();
+            ground::clear(&mut rtnetlink, &one(mode)).unwrap();
+            assert_eq!(listing(), before, "{mode:?}");
+        }
+        program(&mut rtnetlink, request(&[0])).unwrap();
+        program(&mut rtnetlink, Request { config: one(Mode::Redirect), ..request(&[0]) }).unwrap();
+        assert_eq!(listing().len(), before.len() + 1, "the address alone: {:?}", listing());
     });
 }
 
