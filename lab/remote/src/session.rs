@@ -284,10 +284,9 @@ fn usable(mut nodes: Vec<Node>) -> Vec<Node> {
 }
 
 fn evidence(server: &str, nodes: &[Node]) -> String {
-    let first = nodes.first().and_then(|node| Some((node.name_any(), node.status.clone()?.node_info?)));
-    let (name, info) = first.unwrap_or_default();
+    let info = nodes.first().and_then(|node| node.status.clone()?.node_info).unwrap_or_default();
     let (kernel, runtime) = (info.kernel_version, info.container_runtime_version);
-    format!("API server {server}, {} nodes; {name} has kernel {kernel} and {runtime}", nodes.len())
+    format!("API server {server}, {} nodes, the first with kernel {kernel} and {runtime}", nodes.len())
 }
 
 pub(crate) async fn make_namespace(client: &Client, name: &str, run: &str) -> Result<(), Error> {

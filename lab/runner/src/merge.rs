@@ -2,18 +2,19 @@
 //! `cnilab merge`: the reports of all parts of a selection, or of runs without a scenario in common, as one. What does not belong together
 //! is refused: a merged report must not look more complete than its parts are.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use cluster::Probe;
 
 use crate::cli::{MergeArgs, Selection, Shard};
 use crate::exit::Exit;
 use crate::lacks::Lack;
 use crate::locate::Workspace;
-use crate::report::{self, Report, SCHEMA};
+use crate::report::{self, Header, Report, SCHEMA};
 use crate::verdict::{Record, Totals};
-use crate::{board, junit, run};
+use crate::{board, junit, run, tier};
 
 /// A report and where it was.
 #[derive(Debug, Clone)]
@@ -161,7 +162,20 @@ fn facts(report: &Report, is_sharded: bool) -> impl Iterator<Item = (&'static st
         ("header.selection", text(&selection(report))),
         ("header.selection.shard.of", header.selection.shard.map_or(0, |shard| shard.of).to_string()),
     ];
-    facts.into_iter().chain(of_parts.into_iter().filter(move |_| is_sharded))
+    facts
+        .into_iter()
+        .chain(of_parts.into_iter().filter(move |_| is_sharded))
+        .chain(of_cluster(header).into_iter().flatten())
+}
+
+/// What reports on a cluster have in common, where it is one that outlives a scenario: its server, kernel and runtime, which the evidence of its probes says.
+fn of_cluster(header: &Header) -> Option<[(&'static str, String); 2]> {
+    let evidence = |probe: &Probe| probe.met.then(|| probe.evidence.clone());
+    let of_it: BTreeSet<_> = header.probes.iter().filter_map(evidence).collect();
+    let chaos = header.chaos.clone().unwrap_or_else(|| "none".to_owned());
+    (header.tier != tier::NETNS).then(|| {
+        [("header.probes", of_it.into_iter().collect::<Vec<_>>().join("; ")), ("header.chaos", chaos)]
+    })
 }
 
 /// The selection that a report is of, or is a part of.

@@ -23,14 +23,15 @@ pub mod weave;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::bail;
 
 use crate::catalogue::{Catalogue, Entry};
 use crate::cli::Selection;
 use crate::locate::Workspace;
-use crate::plan::Mutants;
-use crate::report;
+use crate::plan::{Binary, Mutants};
+use crate::report::{self, Header, Report};
 use crate::steps::wait::TRIAL;
+use crate::tier;
 use crate::verdict::{Record, Verdict};
 use weave::Places;
 
@@ -39,12 +40,7 @@ const ALL: &str = "all";
 
 /// The defects that `name` means, among the selected scenarios. Whether names and plants match is told from all of
 /// them. `None` if there is no such defect.
-pub fn find(
-    workspace: &Workspace,
-    name: &str,
-    selected: &Catalogue,
-    controls: &[PathBuf],
-) -> anyhow::Result<Option<Mutants>> {
+pub fn find(workspace: &Workspace, name: &str, selected: &Catalogue) -> anyhow::Result<Option<Mutants>> {
     let planted = weave::weave(&workspace.root)?.places;
     let named = names(&Catalogue::read(&workspace.root, &Selection::default())?);
     let mut found = sort_out(name, &planted, &named, &names(selected));
@@ -52,12 +48,39 @@ pub fn find(
         return Ok(None);
     }
     let defects = defects::read(&workspace.root)?;
-    for path in controls {
-        let scenarios = report::read(path).context("--control")?.scenarios;
-        found.controls.extend(scenarios.into_iter().filter(is_control));
-    }
     found.steps = defects.into_iter().filter_map(|defect| Some((defect.name, defect.step?))).collect();
     Ok(Some(found))
+}
+
+/// Scenarios that passed in earlier runs without a defect.
+///
+/// # Errors
+/// A report cannot be read, or is not about these binaries, by this lab on its own nodes.
+pub fn controls(paths: &[PathBuf], binaries: &[Binary]) -> anyhow::Result<Vec<Record>> {
+    let mut all = Vec::new();
+    for path in paths {
+        let Report { header, scenarios, .. } = report::read(path)?;
+        if let Some(why) = foreign(&header, binaries) {
+            bail!("{}: {why}", path.display());
+        }
+        all.extend(scenarios.into_iter().filter(is_control));
+    }
+    Ok(all)
+}
+
+/// The field in which a report is about something else than these binaries, played by this lab on its own nodes.
+fn foreign(header: &Header, binaries: &[Binary]) -> Option<String> {
+    let sums = |all: &[Binary]| {
+        let all: BTreeSet<_> = all.iter().map(|one| format!("{} {}", one.name, one.sha256)).collect();
+        all.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let fields = [
+        ("header.suite", header.suite.clone(), env!("CARGO_PKG_VERSION").to_owned()),
+        ("header.tier", header.tier.clone(), tier::NETNS.to_owned()),
+        ("header.binaries", sums(&header.binaries), sums(binaries)),
+    ];
+    let (field, found, wanted) = fields.into_iter().find(|(_, found, wanted)| found != wanted)?;
+    Some(format!("{field} is {found}, not {wanted}"))
 }
 
 /// True for what passed well within a quick trial's longest wait, which its control is held to as well.
@@ -83,7 +106,35 @@ fn names(catalogue: &Catalogue) -> BTreeSet<String> {
 mod tests {
     use super::*;
     use crate::catalogue::Depth;
-    use crate::tier;
+
+    #[test]
+    fn a_control_is_a_report_on_the_same_binaries_by_the_same_lab() {
+        let binary = |sum: &str| Binary {
+            name: "istio-cni".to_owned(),
+            path: PathBuf::from("/somewhere"),
+            version: "1".to_owned(),
+            sha256: sum.to_owned(),
+            bytes: 1,
+            is_static: true,
+        };
+        let header = |suite: &str, tier: &str, sum: &str| -> Header {
+            serde_json::from_value(serde_json::json!({
+                "suite": suite, "tier": tier, "kernel": "6.1", "back_end": "nft", "seed": "00ab", "jobs": 4,
+                "product": {"name": "example", "version": "1", "capabilities": []}, "binaries": [binary(sum)],
+                "privilege": "root", "probes": [], "selection": {"tags": null, "feature": null, "only": [], "rerun": null},
+            }))
+            .unwrap()
+        };
+        let (own, wanted) = (env!("CARGO_PKG_VERSION"), [binary("aa")]);
+        assert_eq!(foreign(&header(own, "netns", "aa"), &wanted), None);
+        for (other, field) in [
+            (header("0.0.0-other", "netns", "aa"), "header.suite"),
+            (header(own, "node", "aa"), "header.tier"),
+            (header(own, "netns", "bb"), "header.binaries"),
+        ] {
+            assert!(foreign(&other, &wanted).is_some_and(|why| why.starts_with(field)));
+        }
+    }
 
     fn set(names: &[&str]) -> BTreeSet<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -122,7 +173,7 @@ mod tests {
     fn every_name_in_the_features_is_planted_and_every_plant_is_named() {
         let workspace = Workspace::find().unwrap();
         let everything = Catalogue::read(&workspace.root, &Selection::default()).unwrap();
-        let all = find(&workspace, ALL, &everything, &[]).unwrap().unwrap();
+        let all = find(&workspace, ALL, &everything).unwrap().unwrap();
         assert_eq!((all.unplanted, all.unnamed), (Vec::<String>::new(), Vec::<String>::new()));
         assert!(all.played.len() > 40, "{}", all.played.len());
     }

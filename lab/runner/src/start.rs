@@ -193,22 +193,38 @@ fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
         Ok(catalogue) => catalogue,
         Err(exit) => return Ok(exit),
     };
-    let mutants = match &args.mutant {
-        None => None,
-        Some(name) => match mutants::find(&workspace, name, &catalogue, &args.control)? {
-            Some(mutants) => Some(mutants),
-            None => {
-                eprintln!(
-                    "cnilab: --mutant {name}: no selected scenario names it (cnilab list names them all)"
-                );
-                return Ok(Exit::Usage);
-            }
-        },
+    let mutants = match defects(&args, &workspace, &catalogue)? {
+        Ok(mutants) => mutants,
+        Err(exit) => return Ok(exit),
     };
     if is_guest {
         return against_a_cluster(args, &workspace, Sut::of_cluster());
     }
     with_product(args, workspace, mutants)
+}
+
+/// Defects that the run plays, if it is to play any, with their controls; an exit code where the command line asks for what is not there.
+fn defects(
+    args: &RunArgs,
+    workspace: &Workspace,
+    catalogue: &Catalogue,
+) -> anyhow::Result<Result<Option<Mutants>, Exit>> {
+    let Some(name) = &args.mutant else { return Ok(Ok(None)) };
+    let Some(mutants) = mutants::find(workspace, name, catalogue)? else {
+        eprintln!("cnilab: --mutant {name}: no selected scenario names it (cnilab list names them all)");
+        return Ok(Err(Exit::Usage));
+    };
+    if args.control.is_empty() {
+        return Ok(Ok(Some(mutants)));
+    }
+    let production = sut::build_static(workspace)?;
+    match mutants::controls(&args.control, &production.binaries) {
+        Ok(controls) => Ok(Ok(Some(Mutants { controls, ..mutants }))),
+        Err(error) => {
+            eprintln!("cnilab: --control: {error:#}");
+            Ok(Err(Exit::Usage))
+        }
+    }
 }
 
 /// A run that has a product to deploy: in a sandbox, or in a cluster that it has to itself.

@@ -183,3 +183,23 @@ fn evidence_goes_along_where_it_is_there_and_never_elsewhere() {
     one.report.scenarios[0].evidence = vec!["../passwd".to_owned()];
     assert!(files(&[one]).unwrap_err().to_string().contains("\"../passwd\" is not below the report"));
 }
+
+#[test]
+fn reports_on_different_clusters_are_refused_and_those_of_the_labs_own_worlds_are_not() {
+    let differing = |tier: &str, field: &str| {
+        let [mut one, mut two] = parts();
+        for (report, value) in [(&mut one, "1.34"), (&mut two, "1.36")] {
+            report["header"]["tier"] = json!(tier);
+            report["header"][field] = match field {
+                "probes" => json!([{"need": "real-kernel", "met": true, "evidence": value}]),
+                _ => json!(value),
+            };
+        }
+        [one, two]
+    };
+    for field in ["probes", "chaos"] {
+        assert!(refusal(differing("node", field)).starts_with(&format!("header.{field}: 1.34 in one")));
+        let [one, two] = differing("netns", field);
+        assert!(merged(vec![given("one", one), given("two", two)]).is_ok());
+    }
+}

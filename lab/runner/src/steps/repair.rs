@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Repair of pods that came up without redirection: writes, events and metrics of the node agent.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -175,19 +174,21 @@ async fn tells_not(world: &mut LabWorld, reason: String, text: String) -> Step {
 }
 
 /// Exactly these writes succeeded or were tried; `nothing` for none.
+/// Each of them once.
 #[then(regex = r#"^the node agent has written pods' "([^"]+)"$"#)]
 async fn written(world: &mut LabWorld, wanted: String) -> Step {
     let user = cluster::plugin_user();
     let requests = world.cluster().await?.front()?.requests();
     let writes = requests.into_iter().filter(|one| one.user == user && WRITES.contains(&one.verb));
-    let writes: BTreeSet<String> = writes
+    let mut writes: Vec<String> = writes
         .filter_map(|one| {
             let resource = one.resource.filter(|resource| resource.split('/').next() == Some("pods"))?;
             Some(format!("{} {resource}", one.verb))
         })
         .collect();
-    let wanted: BTreeSet<String> =
-        wanted.split(", ").filter(|word| *word != "nothing").map(str::to_owned).collect();
+    let mut wanted: Vec<_> = wanted.split(", ").filter(|word| *word != "nothing").collect();
+    writes.sort_unstable();
+    wanted.sort_unstable();
     if writes == wanted { Ok(()) } else { Err(Stop::wrong(format!("it wrote {writes:?}"))) }
 }
 
