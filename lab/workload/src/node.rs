@@ -2,6 +2,7 @@
 //! The first process of a node of real components, in namespaces of its own: mounts what a node has of its own, then reaps.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -18,6 +19,15 @@ use crate::line;
 const LO: u32 = 1;
 /// Directories that plugins and runtimes expect.
 const EXPECTED: [&str; 4] = ["/etc/cni/net.d", "/opt/cni/bin", "/run/lock", "/run/netns"];
+/// Settings of the whole machine that a kubelet writes at its start (`setupKernelTunables` of `pkg/kubelet/cm/container_manager_linux.go`).
+const TUNABLES: [&str; 6] = [
+    "/proc/sys/vm/overcommit_memory",
+    "/proc/sys/vm/panic_on_oom",
+    "/proc/sys/kernel/panic",
+    "/proc/sys/kernel/panic_on_oops",
+    "/proc/sys/kernel/keys/root_maxkeys",
+    "/proc/sys/kernel/keys/root_maxbytes",
+];
 
 #[derive(Debug, Clone, Args)]
 pub struct NodeOptions {
@@ -72,14 +82,30 @@ fn furnish(files: &Path, kept: &[String]) -> anyhow::Result<()> {
     mount(Some("node"), "/run", Some("tmpfs"), plain, Some("mode=0755")).context("cannot mount /run")?;
     mount(Some("proc"), "/proc", Some("proc"), plain | MsFlags::MS_NOEXEC, none)
         .context("cannot mount /proc")?;
+    let copies = Path::new("/run/kernel");
+    fs::create_dir(copies).with_context(|| format!("cannot make {}", copies.display()))?;
     // Of this boot of the node: what a kubelet tells its API server.
-    fs::copy("/proc/sys/kernel/random/uuid", "/run/boot-id").context("cannot make a boot ID")?;
-    mount(Some("/run/boot-id"), "/proc/sys/kernel/random/boot_id", none, MsFlags::MS_BIND, none)
-        .context("cannot mount the boot ID")?;
+    cover(Path::new("/proc/sys/kernel/random/boot_id"), Path::new("/proc/sys/kernel/random/uuid"), copies)?;
+    for setting in TUNABLES.map(Path::new) {
+        cover(setting, setting, copies)?;
+    }
     for directory in EXPECTED {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {directory}"))?;
     }
     Ok(())
+}
+
+/// Covers a file of the kernel with a copy of `value` in a directory: who writes it changes the copy. A kernel without it needs none.
+fn cover(file: &Path, value: &Path, copies: &Path) -> anyhow::Result<()> {
+    let none = None::<&str>;
+    let name = file.display().to_string().trim_start_matches('/').replace('/', ".");
+    let copy = copies.join(name);
+    match fs::copy(value, &copy) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        copied => copied.with_context(|| format!("cannot copy {}", value.display()))?,
+    };
+    mount(Some(&copy), file, none, MsFlags::MS_BIND, none)
+        .with_context(|| format!("cannot mount {}", file.display()))
 }
 
 async fn raise_loopback() -> anyhow::Result<()> {
@@ -103,4 +129,36 @@ fn forward() -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sched::{CloneFlags, unshare};
+    use nix::unistd::geteuid;
+
+    use super::*;
+
+    #[test]
+    fn a_setting_that_is_written_on_a_node_is_the_nodes_alone() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let machine = tempfile::tempdir().unwrap();
+        let (setting, copies) = (machine.path().join("panic"), machine.path().join("copies"));
+        fs::write(&setting, "0\n").unwrap();
+        fs::create_dir(&copies).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                unshare(CloneFlags::CLONE_NEWNS).unwrap();
+                let none = None::<&str>;
+                mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+                cover(&setting, &setting, &copies).unwrap();
+                assert_eq!(fs::read_to_string(&setting).unwrap(), "0\n");
+                fs::write(&setting, "10").unwrap();
+                assert_eq!(fs::read_to_string(&setting).unwrap(), "10", "the node reads what it wrote");
+                cover(&machine.path().join("none"), &machine.path().join("none"), &copies).unwrap();
+            });
+        });
+        assert_eq!(fs::read_to_string(&setting).unwrap(), "0\n");
+    }
 }
