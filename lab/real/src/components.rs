@@ -114,8 +114,10 @@ impl Components {
         let recipe = self.select(&[component.to_owned()])?;
         let directory = recipe.first().map(|recipe| self.path(recipe)).transpose()?.unwrap_or_default();
         let path = directory.join(name);
-        let missing = || Error::Missing { binary: name.to_owned(), component: component.to_owned() };
-        if path.is_file() { Ok(path) } else { Err(missing()) }
+        if path.is_file() {
+            return Ok(path);
+        }
+        Err(Error::Missing { binary: name.to_owned(), component: component.to_owned(), directory })
     }
 }
 
@@ -139,12 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_built_is_said_with_the_command_that_gets_it() {
+    fn what_is_not_built_is_said_with_its_place_and_the_command_that_gets_it() {
         let dir = tempfile::tempdir().unwrap();
         let all = components(dir.path());
         let error = all.binary("runc", "runc").unwrap_err().to_string();
-        assert_eq!(error, "runc is not built: cnilab components build runc");
         let path = all.path(all.select(&["runc".to_owned()]).unwrap()[0]).unwrap();
+        let begins = format!("runc is not in {}: cnilab components build runc", path.display());
+        assert!(error.starts_with(&begins), "{error}");
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join("runc"), "").unwrap();
         assert_eq!(all.binary("runc", "runc").unwrap(), path.join("runc"));

@@ -19,8 +19,10 @@ pub enum Error {
     #[error("no component is called {0:?}: cnilab components list")]
     Unknown(String),
     /// A component that was not built.
-    #[error("{binary} is not built: cnilab components build {component}")]
-    Missing { binary: String, component: String },
+    #[error(
+        "{binary} is not in {directory}: cnilab components build {component}, or XDG_CACHE_HOME names the cache that has it"
+    )]
+    Missing { binary: String, component: String, directory: PathBuf },
     /// A path of the machine that nodes need.
     #[error(
         "nodes do not see {path}: each has a {own} of its own. Move the checkout (or CARGO_TARGET_DIR), or the cache of components (XDG_CACHE_HOME)"

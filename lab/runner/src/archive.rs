@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::carried::{WORKLOAD, needs_source};
+use crate::carried::{WORKLOAD, needs_product};
 use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::tier::images;
@@ -16,7 +16,7 @@ use crate::{board, sut};
 pub fn write(to: &Path, sut: Option<&Path>) -> anyhow::Result<Exit> {
     let workspace = Workspace::find()?;
     let (sut, program) = match (sut, &workspace.carried) {
-        (None, Some(_)) => return Ok(needs_source("image")),
+        (None, Some(_)) => return Ok(needs_product("image")),
         (Some(path), Some(_)) => (sut::read(path, &workspace), workspace.root.join(WORKLOAD)),
         (Some(path), None) => (sut::read(path, &workspace), sut::build_workload(&workspace)?),
         (None, None) => (sut::build_static(&workspace), sut::build_workload(&workspace)?),

@@ -118,11 +118,20 @@ pub fn command() -> &'static str {
     if is_carrying() { "cnilab" } else { "cargo lab" }
 }
 
-/// The exit of what a program that was packed cannot do.
-pub(crate) fn needs_source(what: &str) -> Exit {
+/// The exit of what a program that was packed cannot do without `--sut`.
+pub(crate) fn needs_product(what: &str) -> Exit {
     eprintln!(
         "cnilab: {what}: this program carries features and no product; give it one with --sut DIR, or use `cargo lab` in a workspace"
     );
+    Exit::Usage
+}
+
+/// Said of what a program that was packed cannot do at all.
+pub(crate) const NO_SOURCE: &str = "this program carries no source tree; use `cargo lab` in a workspace";
+
+/// The exit of that.
+pub(crate) fn needs_source(what: &str) -> Exit {
+    eprintln!("cnilab: {what}: {NO_SOURCE}");
     Exit::Usage
 }
 

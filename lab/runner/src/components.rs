@@ -109,7 +109,8 @@ fn path(all: &Components, name: &str) -> Result<(), Error> {
     for recipe in all.select(&names)? {
         let state = all.state(recipe)?;
         if let Some(binary) = state.missing.first() {
-            return Err(Error::Missing { binary: binary.clone(), component: name.to_owned() });
+            let (binary, component) = (binary.clone(), name.to_owned());
+            return Err(Error::Missing { binary, component, directory: state.path });
         }
         board::say(&state.path.display().to_string());
     }

@@ -187,7 +187,7 @@ fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
     }
     let builds = args.sut.is_none() && !is_guest;
     if workspace.carried.is_some() && builds {
-        return Ok(carried::needs_source("run"));
+        return Ok(carried::needs_product("run"));
     }
     let catalogue = match select(Catalogue::of(&workspace.root, &args)) {
         Ok(catalogue) => catalogue,

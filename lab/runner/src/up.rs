@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use serde_json::json;
 
-use crate::carried::needs_source;
+use crate::carried::needs_product;
 use crate::cli::{Format, UpArgs};
 use crate::exit::Exit;
 use crate::locate::Workspace;
@@ -35,7 +35,7 @@ pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
                 return Ok(Exit::Usage);
             }
         },
-        None if workspace.carried.is_some() => return Ok(needs_source("up")),
+        None if workspace.carried.is_some() => return Ok(needs_product("up")),
         None => sut::build_static(&workspace)?,
     };
     let workload = match workspace.carried.take() {

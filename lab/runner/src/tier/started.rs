@@ -24,6 +24,7 @@ use remote::{Feed, Owned};
 use serde_json::json;
 
 use crate::binaries::AGENT;
+use crate::carried::NO_SOURCE;
 use crate::cli::{KubernetesVersion, NodeApi, NodeNetwork, NodeRuntime};
 use crate::locate::Workspace;
 use crate::plan::{Parts, Real, Sut, WantedCluster};
@@ -62,7 +63,7 @@ pub fn plan(
 /// Finds the components, and makes the agent's image in a directory. `workload` is the lab's own program, if its path is known.
 ///
 /// # Errors
-/// A component is not built, nodes would not see it, or there is no image: the error says what to do.
+/// This program was packed, a component is not built, nodes would not see it, or there is no image: the error says what to do.
 pub fn gather(
     workspace: &Workspace,
     asked: &WantedCluster,
@@ -70,6 +71,9 @@ pub fn gather(
     workload: &Path,
     directory: &Path,
 ) -> anyhow::Result<Parts> {
+    if workspace.carried.is_some() {
+        bail!("--real, --api kubernetes: {NO_SOURCE}");
+    }
     if asked.api == NodeApi::Embedded && asked.version != KubernetesVersion::default() {
         bail!(
             "--version: a kubelet may not be newer than its API server, and the embedded one is 1.34: leave --api out"
@@ -301,4 +305,27 @@ fn chosen(asked: &WantedCluster) -> Choice {
 #[must_use]
 pub fn reference(name: &str) -> String {
     format!("{}/{name}:{TAG}", registry::NAME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_was_packed_has_no_real_components() {
+        let suite = tempfile::tempdir().unwrap();
+        let (root, lab) = (suite.path().to_owned(), suite.path().join("lab"));
+        let workspace = Workspace { root, target: lab.clone(), lab, carried: Some(suite) };
+        let asked = WantedCluster {
+            nodes: 1,
+            version: KubernetesVersion::default(),
+            runtime: NodeRuntime::default(),
+            network: NodeNetwork::default(),
+            api: NodeApi::default(),
+            record: None,
+        };
+        let gathered = gather(&workspace, &asked, &Sut::of_cluster(), Path::new(""), &workspace.lab);
+        let refused = gathered.map(drop).unwrap_err().to_string();
+        assert!(refused.contains("`cargo lab` in a workspace"), "{refused}");
+    }
 }
