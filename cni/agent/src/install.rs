@@ -6,6 +6,7 @@
 //! | [`binaries`] | the plugin's binary |
 //! | [`kubeconfig`] | the plugin's credentials |
 //! | [`directory`] | the configurations of a directory: read, and changed by a plan |
+//! | [`mounts`] | whether a directory that is mounted was deleted or moved on the node |
 //! | [`pass`] | looks at all of it and puts right what is not |
 //! | [`versions`] | which plugins can do the newest version of the specification |
 //! | [`fight`] | what to do about somebody who keeps undoing it |
@@ -23,6 +24,7 @@ pub mod directory;
 pub mod fight;
 pub mod judge;
 pub mod kubeconfig;
+pub mod mounts;
 pub mod pass;
 pub mod purge;
 pub mod sandboxes;

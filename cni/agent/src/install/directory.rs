@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::io::Errno;
@@ -16,13 +15,6 @@ use crate::files::{self, Doing, FileError, Replaced};
 
 /// No configuration of a network is anywhere near this.
 const LARGEST: u64 = 4 << 20;
-
-/// True if a directory was deleted while it is mounted for us: the one made in its place on the node is out of our reach, until a container
-/// that is started anew mounts it.
-#[must_use]
-pub fn is_orphaned(directory: &Path) -> bool {
-    fs::metadata(directory).is_ok_and(|found| found.is_dir() && found.nlink() == 0)
-}
 
 /// Snapshot of the directory.
 ///

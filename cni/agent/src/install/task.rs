@@ -12,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::claim::{CLAIM, Claim, InstallerRole, Who};
 use super::judge::{self, Judge, Look};
+use super::mounts::Mounts;
 use super::pass::Installer;
-use super::{KUBECONFIG, directory, kubeconfig};
+use super::{KUBECONFIG, kubeconfig};
 use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
@@ -34,7 +35,7 @@ pub struct InstallContext {
 /// End of the task without cancellation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "failed to keep the plugin installed: {} was deleted on the node, and what took its place cannot be seen from here until the container is started anew", .0.display()
+    "failed to keep the plugin installed: {} was deleted or moved on the node, and what took its place cannot be seen from here until the container is started anew", .0.display()
 )]
 pub struct Orphaned(pub PathBuf);
 
@@ -45,7 +46,7 @@ pub struct Orphaned(pub PathBuf);
 pub async fn run(mut context: InstallContext, stop: CancellationToken) -> Result<Claim, Orphaned> {
     let (mut watcher, mut is_logged) = (None, false);
     let (mut installer, mut judge) = (Installer::default(), Judge::default());
-    let mut changed_at = None;
+    let (mut mounts, mut changed_at) = (Mounts::default(), None);
     let mut turn = Turn::new(&context.settings.borrow());
     loop {
         let settings = context.settings.borrow_and_update().clone();
@@ -60,7 +61,7 @@ pub async fn run(mut context: InstallContext, stop: CancellationToken) -> Result
         if let Some(watcher) = &mut watcher {
             watcher.arm(&places);
         }
-        let orphaned = places.into_iter().find(|place| directory::is_orphaned(&place.directory));
+        let orphaned = places.into_iter().find(|place| mounts.is_orphaned(&place.directory));
         if let Some(place) = orphaned {
             return Err(Orphaned(place.directory));
         }

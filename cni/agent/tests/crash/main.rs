@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, ExitCode};
 
 use nix::sched::CloneFlags;
-use node::{Node, Primary};
+use node::{Node, Primary, Volume};
 use rig::rights;
 use trace::End;
 
@@ -36,7 +36,8 @@ const CASES: &[Case] = &[
     ),
     Case("a_kill_at_any_change_of_an_uninstallation_leaves_a_network_and_the_next_one_cleans", uninstall),
     Case("what_a_killed_uninstallation_left_is_installed_again", install_again),
-    Case("an_agent_whose_directory_was_deleted_on_the_node_ends_and_the_next_one_installs", orphaned),
+    Case("an_agent_whose_directory_was_deleted_on_the_node_ends_and_the_next_one_installs", deleted),
+    Case("an_agent_whose_directory_was_moved_on_the_node_ends_and_the_next_one_installs", moved),
 ];
 
 fn main() -> ExitCode {
@@ -142,12 +143,20 @@ fn install_again(node: &Node) {
     purged(node, |what| node.start_until_installed(what));
 }
 
-fn orphaned(node: &Node) {
+fn deleted(node: &Node) {
+    orphaned(node, Volume::delete);
+}
+
+fn moved(node: &Node) {
+    orphaned(node, Volume::move_away);
+}
+
+fn orphaned(node: &Node, lose: impl Fn(&Volume)) {
     node.clear();
     let volume = node.mount_net_dir();
     node.primary(Primary::List);
     let mut agent = node.installed_by("at first");
-    volume.delete();
+    lose(&volume);
     let ended = node::ends(&mut agent);
     assert!(!ended.success(), "kubelet would think that all is well");
     let _again = volume.make_again();

@@ -201,6 +201,11 @@ impl Volume {
         fs::remove_dir_all(VOLUME).unwrap();
     }
 
+    /// The directory has another name; the mount shows it all the same.
+    pub(crate) fn move_away(&self) {
+        fs::rename(VOLUME, format!("{VOLUME}.bak")).unwrap();
+    }
+
     /// It is created again, and mounted anew, as for another container.
     pub(crate) fn make_again(self) -> Self {
         umount(NET_DIR).unwrap();
