@@ -77,6 +77,12 @@ impl<'a> Members<'a> {
         serde_json::from_str(self.get(key)?).ok()
     }
 
+    /// True if they are a plugin's: there is a `type`.
+    #[must_use]
+    pub fn has_type(&self) -> bool {
+        self.text("type").is_some_and(|kind| !kind.is_empty())
+    }
+
     /// Validates them as a `.conf`: libcni requires these to be strings.
     ///
     /// # Errors
@@ -127,17 +133,17 @@ pub enum Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Reads a file, whatever its name says that it is.
+    /// Reads a file, whatever its name says that it is. With both `plugins` and `type` it is a list, as in libcni's parser of lists.
     ///
     /// # Errors
     /// It is neither.
     pub fn parse(text: &'a str) -> Result<Self, Invalid> {
         let members = Members::parse(text)?;
-        if members.text("type").is_some_and(|kind| !kind.is_empty()) {
-            return Ok(Self::Single(members));
-        }
-        let Some(array) = members.get("plugins") else { return Err(Invalid::Plugins) };
-        let elements: Vec<&RawValue> = serde_json::from_str(array).map_err(|_| Invalid::Plugins)?;
+        let elements = |array| serde_json::from_str::<Vec<&RawValue>>(array).ok();
+        let found = members.get("plugins").and_then(|array| Some((array, elements(array)?)));
+        let Some((array, elements)) = found else {
+            return members.has_type().then_some(Self::Single(members)).ok_or(Invalid::Plugins);
+        };
         let plugins = elements.into_iter().map(|element| Plugin {
             kind: Members::parse(element.get()).ok().and_then(|members| members.text("type")),
             text: element.get(),

@@ -4,7 +4,7 @@
 use super::copy;
 use super::document::Document;
 use super::plan::{FileMode, Step};
-use super::scan::DirectorySnapshot;
+use super::scan::{DirectorySnapshot, parsed};
 use super::splice;
 use crate::settings::ChainSettings;
 
@@ -18,7 +18,7 @@ pub fn steps(chain: &ChainSettings, now: &DirectorySnapshot) -> Vec<Step> {
 /// Step of the uninstall for one file.
 pub(super) fn step(chain: &ChainSettings, now: &DirectorySnapshot, name: &str) -> Option<Step> {
     let text = now.text(name)?;
-    let document = Document::parse(text).ok()?;
+    let document = parsed(name, text).ok()?;
     let alone = document.others().is_empty();
     let is_removed = match &document {
         Document::Single(_) => alone,

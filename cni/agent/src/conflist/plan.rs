@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::document::{Document, Invalid, Plugin};
-use super::scan::{DirectorySnapshot, Unusable, list_name};
+use super::scan::{DirectorySnapshot, Unusable, list_name, parsed};
 use super::splice;
 use crate::settings::ChainSettings;
 
@@ -118,7 +118,7 @@ impl DesiredConflist<'_> {
         let Some(text) = now.text(name) else {
             return Err(refused(now.valid(name).err().unwrap_or(Unusable::Absent)));
         };
-        let document = Document::parse(text).map_err(|why| refused(why.into()))?;
+        let document = parsed(name, text).map_err(|why| refused(why.into()))?;
         if document.others().is_empty() {
             // Pods would get our plugin and no network.
             return Err(refused(Invalid::Plugins.into()));

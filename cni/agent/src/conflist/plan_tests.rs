@@ -390,6 +390,25 @@ fn what_goes_in_comes_out_to_the_byte() {
     }
 }
 
+/// libcni reads `plugins` alone of a `.conflist`, and `type` of a `.conf`.
+#[test]
+fn a_type_beside_plugins_counts_in_a_conf_alone() {
+    let both = r#"{"name":"n","cniVersion":"1.0.0","type":"ptp","plugins":[{"type":"bridge"}]}"#;
+    let files = [("05.conflist", both), ("10.conflist", CALICO)];
+    let (mut now, then) = installed(&chain(), &files);
+    assert_eq!(then, Ok("05.conflist".to_owned()));
+    assert_eq!(kinds(&now, "05.conflist"), ["bridge", "istio-cni"]);
+    for step in leave::steps(&chain(), &now) {
+        take(&mut now, &step);
+    }
+    assert_eq!(now, directory(&files));
+    for conf in [both.to_owned(), both.replace("[{\"type\":\"bridge\"}]", "null")] {
+        let (now, then) = installed(&chain(), &[("05.conf", &conf)]);
+        assert_eq!(then, Ok("05.conflist".to_owned()), "{conf}");
+        assert_eq!(kinds(&now, "05.conflist"), ["ptp", "istio-cni"], "{conf}");
+    }
+}
+
 #[test]
 fn the_version_is_raised_only_where_it_is_wanted_and_every_plugin_can_do_it() {
     let newer = CALICO.replace("1.0.0", "1.2.0");

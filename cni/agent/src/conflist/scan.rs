@@ -52,12 +52,27 @@ pub fn list_name(name: &str) -> Option<String> {
     name.rsplit_once('.').map(|(stem, _)| format!("{stem}.conflist"))
 }
 
+/// The text of a file of that name, valid or not. One plugin's is read by its `type`, whatever `plugins` are beside it, as by libcni.
+///
+/// # Errors
+/// It is neither a list nor one plugin.
+pub fn parsed<'a>(name: &str, text: &'a str) -> Result<Document<'a>, Invalid> {
+    match Document::parse(text)? {
+        Document::List(list)
+            if list.members.has_type() && ConfigFormat::of(name) == Some(ConfigFormat::Single) =>
+        {
+            Ok(Document::Single(list.members))
+        }
+        document => Ok(document),
+    }
+}
+
 /// A text, if runtimes take it as a file of that name.
 ///
 /// # Errors
 /// They do not.
 pub fn taken<'a>(name: &str, text: &'a str) -> Result<Document<'a>, Unusable> {
-    let document = Document::parse(text)?;
+    let document = parsed(name, text)?;
     match (ConfigFormat::of(name), &document) {
         (Some(ConfigFormat::List), Document::List(list)) => list.check()?,
         (Some(ConfigFormat::List), Document::Single(_)) => return Err(Invalid::Plugins.into()),

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::conflist::copy;
 use crate::conflist::document::Document;
-use crate::conflist::scan::{DirectorySnapshot, list_name};
+use crate::conflist::scan::{DirectorySnapshot, list_name, parsed};
 
 impl DesiredConflist<'_> {
     /// Plans our entry in the primary's own list.
@@ -72,7 +72,7 @@ impl DesiredConflist<'_> {
         if aside < list && has_ours(now, &aside) {
             return Ok(aside);
         }
-        let read = |name: &str| now.text(name).and_then(|text| Document::parse(text).ok());
+        let read = |name: &str| now.text(name).and_then(|text| parsed(name, text).ok());
         let wanted = read(primary);
         // Its writer may have changed the plugin, and the agent that made the list may be gone: the network is the same.
         let repeats = |is: &Document<'_>| {
