@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use cluster::PodStart;
 use futures::TryStreamExt as _;
 use futures::future::join_all;
 use hand::Client as Hand;
@@ -20,6 +21,7 @@ use tokio::time::interval;
 use crate::error::{Error, TIER};
 use crate::objects::from;
 use crate::options::SessionOptions;
+use crate::start::{Progress, progress};
 use crate::watch::objects;
 
 /// The DaemonSet, its label and its container.
@@ -134,7 +136,7 @@ fn daemon_set(nodes: &[String], image: &str, is_critical: bool) -> Value {
     })
 }
 
-/// The hand of a node, once its pod runs.
+/// The hand of a node, once its pod runs. An image that cannot be had is not waited for.
 async fn on_node(
     client: &Client,
     namespace: &str,
@@ -146,8 +148,15 @@ async fn on_node(
     let there = async {
         let mut seen = objects(&pods, "spec.nodeName", node).await?;
         while let Some(pod) = seen.try_next().await? {
-            if pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running") {
-                return start(&pods, &pod.name_any(), node, options).await;
+            match progress(&pod) {
+                Progress::Ended(PodStart::Running { .. }) => {
+                    return start(&pods, &pod.name_any(), node, options).await;
+                }
+                Progress::NoImage(why) => {
+                    let why = format!("its image cannot be had: {why}");
+                    return Err(Error::Hand { node: node.to_owned(), why });
+                }
+                Progress::Starting | Progress::Ended(_) => {}
             }
             if let Ok(mut last) = last.lock() {
                 *last = Some(pod);

@@ -22,6 +22,8 @@ pub struct SessionOptions {
     pub image: String,
     /// Name of the run, unique among those of a cluster.
     pub run: String,
+    /// Gets a line about what will be made in somebody's cluster, before anything is.
+    pub tell: fn(&str),
     /// Deadline of the start and of the end of what the run makes.
     pub deadline: Duration,
     /// Deadline of an exchange of packets.

@@ -107,6 +107,9 @@ impl Session {
             .container_runtime_version;
         let nodes: Vec<_> = nodes.iter().map(Node::name_any).collect();
         let own = own_namespace(&options.run);
+        if owned.is_none() {
+            (options.tell)(&announcement(&options, &nodes));
+        }
         let made = async {
             make_namespace(&client, &own, &options.run).await?;
             // Somebody's cluster may allow critical pods in namespaces of its own alone, as GKE does.
@@ -133,7 +136,7 @@ impl Session {
             }
             Err(error) => {
                 // The first error says more.
-                let _ = remove(&client, &of_run(&options), options.deadline).await;
+                let _ = remove(&client, &of_run(&options.run), options.deadline).await;
                 Err(error)
             }
         }
@@ -209,19 +212,34 @@ pub(crate) fn own_namespace(run: &str) -> String {
 }
 
 /// Selector of what a run has made.
-pub(crate) fn of_run(options: &SessionOptions) -> String {
-    format!("{LABEL}={}", options.run)
+pub(crate) fn of_run(run: &str) -> String {
+    format!("{LABEL}={run}")
 }
 
-/// Removes what runs left that were killed: every namespace with [`LABEL`], those of runs that go on as well, pods in namespaces of others, what belongs to no
-/// namespace, and cordons.
+/// What a run is about to make in somebody's cluster.
+fn announcement(options: &SessionOptions, nodes: &[String]) -> String {
+    let (own, label, image) = (own_namespace(&options.run), of_run(&options.run), &options.image);
+    let namespaces = if options.whole.is_some() {
+        "the namespaces that scenarios name"
+    } else {
+        "namespaces of scenarios"
+    };
+    format!(
+        "makes namespace {own} with a DaemonSet of privileged pods ({image}) on {}, and {namespaces}; all have the label {label}",
+        nodes.join(", ")
+    )
+}
+
+/// Removes what this run, or any that was killed, has left: every namespace with [`LABEL`], those of runs that go on as well, pods in namespaces of others, what
+/// belongs to no namespace, and cordons.
 /// Waits until the namespaces are gone, and returns what is gone, by kind and name.
 ///
 /// # Errors
 /// The kubeconfig is wrong, or something is left, within `deadline` as far as namespaces go; the error names all of it.
-pub async fn clean(kubeconfig: &Path, deadline: Duration) -> Result<Vec<String>, Error> {
+pub async fn clean(kubeconfig: &Path, run: Option<&str>, deadline: Duration) -> Result<Vec<String>, Error> {
     let client = client_of(kubeconfig, read(kubeconfig).await?)?;
-    remove(&client, LABEL, deadline).await
+    let label = run.map_or_else(|| LABEL.to_owned(), of_run);
+    remove(&client, &label, deadline).await
 }
 
 async fn read(kubeconfig: &Path) -> Result<Config, Error> {

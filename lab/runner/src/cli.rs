@@ -15,7 +15,7 @@ Examples:
   cnilab run --only redirection/outbound        a feature; as well a scenario, a row (cnilab list has all ids) or FILE:LINE
   cnilab run --strict                      the same, and nothing optional may be lacking
   cnilab run --sut FILE                    against somebody else's product, as FILE describes it
-  cnilab run --kubeconfig FILE             against a cluster that is there, which gets nothing but pods for a while
+  cnilab run --kubeconfig FILE --image REF against a cluster that is there, which gets nothing but pods for a while
   cnilab run --real --runtime crio --only race   in a cluster of Kubernetes and CRI-O themselves, which cnilab components builds
   cnilab run --api kubernetes --only race  with the lab's nodes at an API server of Kubernetes; with --real, `--api embedded` is the reverse
   cnilab run --container                   in a container of Docker or Podman, without root on the host
@@ -198,11 +198,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub report_dir: Option<PathBuf>,
     /// Runs against the cluster of this kubeconfig, through pods and its API alone; what it cannot show is inapplicable
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["mutant", "keep"])]
+    #[arg(long, value_name = "FILE", requires = "image", conflicts_with_all = ["mutant", "keep"])]
     pub kubeconfig: Option<PathBuf>,
     /// With --kubeconfig: an image of the lab's pods that its nodes have or can pull, with `workload` in its PATH
-    #[arg(long, value_name = "REF", requires = "kubeconfig", default_value = "workload")]
-    pub image: String,
+    #[arg(long, value_name = "REF", requires = "kubeconfig")]
+    pub image: Option<String>,
     /// With --kubeconfig: the run has the cluster to itself. Scenarios deploy the node agent with this image, one after the other, and change the
     /// node; the cluster has no agent of its own, and the image `proxyv2` of the same registry and tag has istio-iptables
     #[arg(long, value_name = "REF", requires = "kubeconfig")]

@@ -47,7 +47,10 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
             None => selected,
         },
     });
-    let shared = Shared::stand(&plan).await?;
+    let shared = tokio::select! {
+        shared = Shared::stand(&plan) => shared?,
+        () = termination.came() => return give_up(&plan).await,
+    };
     let (session, tier) = shared.as_ref().map_or((None, tier::NETNS), |all| (Some(&all.session), all.tier));
     let (probes, back_end) = match session {
         Some(session) => (probe::of_cluster(session), "of the cluster".to_owned()),
@@ -85,6 +88,20 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
         termination.came().await;
     }
     Ok(exit)
+}
+
+/// Ends a run before its first scenario. Nothing but the label says what it has made in somebody's cluster.
+async fn give_up(plan: &Plan) -> anyhow::Result<Exit> {
+    if let Some(kubeconfig) = &plan.args.kubeconfig {
+        let removed = tier::clean(kubeconfig, Some(&name(plan)), IN_A_CLUSTER).await;
+        removed.context("cannot remove what the run made in the cluster")?;
+    }
+    Ok(Exit::Interrupted)
+}
+
+/// Name of a run, unique among those of a cluster.
+fn name(plan: &Plan) -> String {
+    format!("{}-{}", plan.seed_text(), std::process::id())
 }
 
 /// Tells what the cells of a sweep measured.
@@ -147,8 +164,9 @@ impl Shared {
         let options = SessionOptions {
             kubeconfig,
             whole: plan.args.agent_image.as_deref().map(|agent| Whole { proxy: beside(agent) }),
-            image: plan.args.image.clone(),
-            run: format!("{}-{}", plan.seed_text(), std::process::id()),
+            image: plan.args.image.clone().context("no image of the lab's pods is named")?,
+            run: name(plan),
+            tell: board::say,
             deadline: IN_A_CLUSTER,
             exchange: EXCHANGE,
         };
@@ -169,11 +187,16 @@ fn beside(agent: &str) -> String {
 pub(crate) struct Termination {
     term: Signal,
     int: Signal,
+    hup: Signal,
 }
 
 impl Termination {
     pub(crate) fn listen() -> anyhow::Result<Self> {
-        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            term: signal(SignalKind::terminate())?,
+            int: signal(SignalKind::interrupt())?,
+            hup: signal(SignalKind::hangup())?,
+        })
     }
 
     /// Returns after one of them has arrived.
@@ -181,6 +204,7 @@ impl Termination {
         tokio::select! {
             _ = self.term.recv() => {}
             _ = self.int.recv() => {}
+            _ = self.hup.recv() => {}
         }
     }
 }
@@ -308,9 +332,9 @@ fn again(plan: &Plan) -> String {
         words.push_str(&format!(" --sut {}", sut.display()));
     }
     if let Some(kubeconfig) = &args.kubeconfig {
-        words.push_str(&format!(" --kubeconfig {} --image {}", kubeconfig.display(), args.image));
-        let agent = args.agent_image.iter().map(|agent| format!(" --agent-image {agent}"));
-        words.extend(agent);
+        words.push_str(&format!(" --kubeconfig {}", kubeconfig.display()));
+        words.extend(args.image.iter().map(|image| format!(" --image {image}")));
+        words.extend(args.agent_image.iter().map(|agent| format!(" --agent-image {agent}")));
     }
     words.push_str(&args.on.to_string());
     if args.container {

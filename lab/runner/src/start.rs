@@ -127,7 +127,7 @@ fn list(selection: &Selection) -> anyhow::Result<Exit> {
 
 fn clean(kubeconfig: &Path) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-    Ok(match runtime.block_on(tier::clean(kubeconfig, run::IN_A_CLUSTER)) {
+    Ok(match runtime.block_on(tier::clean(kubeconfig, None, run::IN_A_CLUSTER)) {
         Ok(removed) => {
             removed.iter().for_each(|object| board::say(&format!("{object} is gone")));
             if !removed.is_empty() {
@@ -161,7 +161,7 @@ fn pack(to: &Path) -> anyhow::Result<Exit> {
 fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
     let workspace = Workspace::find()?;
     if args.on.real {
-        args.image = started::reference(WORKLOAD);
+        args.image = Some(started::reference(WORKLOAD));
         args.agent_image = Some(started::reference(AGENT));
     }
     // Before its report may be replaced by that of this run.

@@ -65,6 +65,11 @@ fn a_wrong_command_line_is_usage() {
 }
 
 #[test]
+fn the_image_in_somebodys_cluster_has_no_default() {
+    assert!(runner::cli::Cli::try_parse_from(["cnilab", "run", "--kubeconfig", "file"]).is_err());
+}
+
+#[test]
 fn a_description_that_says_what_nobody_understands_is_usage() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("product.yaml");

@@ -26,7 +26,7 @@ impl Session {
     /// Something is left; the error names all of it.
     pub async fn end(&self) -> Result<(), LabError> {
         let tidied = RemoteCluster::of(self, self.nodes()).tidy().await;
-        let removed = remove(&self.client, &of_run(&self.options), self.options.deadline).await;
+        let removed = remove(&self.client, &of_run(&self.options.run), self.options.deadline).await;
         // A node's files have no namespace to go with.
         tidied.and(removed.map(drop).map_err(LabError::from))
     }
@@ -80,7 +80,7 @@ impl RemoteCluster {
         };
         let (mut left, run) = (Leftovers::default(), &session.options.run);
         self.make_room(&mut left).await;
-        let (label, own) = (of_run(&session.options), own_namespace(run));
+        let (label, own) = (of_run(run), own_namespace(run));
         remove_labelled(&self.client(), &label, Some(&own), deadline, &mut left).await;
         self.put_back(&mut left).await;
         if left.is_empty() {

@@ -87,6 +87,7 @@ async fn whole(server: &ApiServer, written: mpsc::UnboundedSender<PathBuf>) -> S
         whole: Some(Whole { proxy: "proxyv2".to_owned() }),
         image: "workload".to_owned(),
         run: "one".to_owned(),
+        tell: |_| {},
         deadline: Duration::from_secs(10),
         exchange: Duration::from_secs(1),
     };
@@ -104,6 +105,25 @@ async fn whole(server: &ApiServer, written: mpsc::UnboundedSender<PathBuf>) -> S
         feed: None,
         baseline: Arc::default(),
     }
+}
+
+#[tokio::test]
+async fn a_hand_whose_image_cannot_be_had_is_not_waited_for() {
+    let server = ApiServer::new(ServerOptions::default()).unwrap();
+    let session = whole(&server, mpsc::unbounded_channel().0).await;
+    server.create_namespace("cnilab-one", &Default::default()).unwrap();
+    let waiting = json!({ "reason": "ErrImagePull", "message": "not found" });
+    let status = json!({ "name": "hand", "image": "lab:1", "state": { "waiting": waiting } });
+    let containers = json!([{ "name": "hand", "image": "lab:1" }]);
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "hand-1", "namespace": "cnilab-one" },
+        "spec": { "nodeName": "n", "containers": containers }, "status": { "containerStatuses": [status] },
+    });
+    server.upsert(pod).unwrap();
+    let nodes = ["n".to_owned()];
+    let placed = hands::place(&session.client, "cnilab-one", &nodes, &session.options, false).await;
+    let why = placed.err().unwrap().to_string();
+    assert_eq!(why, "hand on node n: its image cannot be had: lab:1: ErrImagePull: not found");
 }
 
 #[tokio::test]
