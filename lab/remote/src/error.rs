@@ -21,9 +21,9 @@ pub enum Error {
         what: String,
         source: Box<kube::Error>,
     },
-    /// A permission is missing.
-    #[error("the user of this kubeconfig may not {0}")]
-    Denied(String),
+    /// Permissions are missing, a text for each resource.
+    #[error("the user of this kubeconfig may not, in any namespace: {}", .0.join("; "))]
+    Denied(Vec<String>),
     /// A watch of an object failed.
     #[error("cannot watch {what}: {why}")]
     Watch { what: String, why: String },

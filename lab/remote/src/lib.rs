@@ -14,6 +14,7 @@
 //! | `baseline` | state of a run from scenario to scenario |
 //! | `before` | what a scenario may change of a node, and what is to be put back: pure |
 //! | `restore` | puts it back |
+//! | `rights` | what a run may do in the cluster |
 //! | `objects` | objects of any kind, applied and removed |
 //! | `options` | options of a session |
 //! | `logs` | what containers have printed |
@@ -37,6 +38,7 @@ mod node;
 mod objects;
 mod options;
 mod restore;
+mod rights;
 pub mod session;
 mod start;
 mod view;

@@ -9,7 +9,6 @@ use std::time::Duration;
 use cluster::{Front, Issuer, Leftovers, Machines};
 use futures::future::join_all;
 use hand::Client as Hand;
-use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -23,24 +22,11 @@ use crate::feed::Feed;
 use crate::hands::{self, Hands};
 use crate::objects::{self, from, unless_gone};
 use crate::options::SessionOptions;
+use crate::rights::permitted;
 use crate::watch::until_gone;
 
 /// Label of every namespace that a run makes; its value is the run's name.
 pub const LABEL: &str = "cnilab.millrace.dev/run";
-
-/// Permissions that a run needs: verb, group and resource.
-const NEEDED: [(&str, &str, &str); 10] = [
-    ("create", "", "namespaces"),
-    ("delete", "", "namespaces"),
-    ("list", "", "nodes"),
-    ("create", "apps", "daemonsets"),
-    ("create", "", "pods"),
-    ("delete", "", "pods"),
-    ("watch", "", "pods"),
-    ("watch", "", "events"),
-    ("get", "", "pods/log"),
-    ("create", "", "pods/exec"),
-];
 
 /// Handles of a cluster that the run has started.
 #[derive(Clone)]
@@ -96,7 +82,7 @@ impl Session {
         without_retry.default_retry = false;
         let client = client_of(&options.kubeconfig, config.clone())?;
         let once = client_of(&options.kubeconfig, without_retry)?;
-        permitted(&client).await?;
+        permitted(&client, options.whole.is_some()).await?;
         let version = client.apiserver_version().await.map_err(Error::api("ask for the server's version"))?;
         let nodes = ready_nodes(&client).await?;
         let evidence = evidence(&version.git_version, &nodes);
@@ -252,25 +238,6 @@ async fn read(kubeconfig: &Path) -> Result<Config, Error> {
 fn client_of(kubeconfig: &Path, config: Config) -> Result<Client, Error> {
     let failed = |why: String| Error::Kubeconfig { path: kubeconfig.display().to_string(), why };
     Client::try_from(config).map_err(|error| failed(error.to_string()))
-}
-
-async fn permitted(client: &Client) -> Result<(), Error> {
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
-    for (verb, group, resource) in NEEDED {
-        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-        let attributes =
-            json!({ "verb": verb, "group": group, "resource": resource, "subresource": subresource });
-        let review = from(json!({ "spec": { "resourceAttributes": attributes } }))?;
-        let answer = reviews.create(&PostParams::default(), &review).await;
-        let answer = answer.map_err(Error::api("ask what the user may do"))?;
-        if !answer.status.is_some_and(|status| status.allowed) {
-            let slash = if subresource.is_empty() { "" } else { "/" };
-            let dot = if group.is_empty() { "" } else { "." };
-            let what = format!("{verb} {resource}{dot}{group}{slash}{subresource} in any namespace");
-            return Err(Error::Denied(what));
-        }
-    }
-    Ok(())
 }
 
 async fn ready_nodes(client: &Client) -> Result<Vec<Node>, Error> {
