@@ -42,3 +42,21 @@ Feature: The proxy is known by the user and group of its container
     And its proxy runs as user 1000659999 and group 1000659999
     Then TCP from "cart" to "outside" port 8080 as its proxy's user is direct
     And TCP from "cart" to "outside" port 8080 passes 15001
+
+  @any-uid @mutant:identity-fixed
+  Scenario: TPROXY with a group of a security context constraint of one's own (istio-61791; field S17)
+    Only root has the capability that TPROXY takes, and root is no identity for rules: the group is.
+
+    Given its inbound traffic is caught by TPROXY
+    And its proxy runs as user 0 and group 8939016
+    Then TCP from "outside" to "cart" port 8080 passes 15006
+    And TCP from "cart" to "outside" port 8080 as its proxy's group is direct
+    And TCP from "cart" to "outside" port 8080 as group 1337 passes 15001
+    And TCP from "cart" to "outside" port 8080 passes 15001
+
+  @mutant:identity-fixed
+  Scenario: An app with its proxy's user and group is exempt as its proxy is
+    Given its proxy runs as user 1000 and group 1000
+    Then TCP from "cart" to "outside" port 8080 is direct
+    And TCP from "cart" to "outside" port 8080 as user 1337 is direct
+    And TCP from "outside" to "cart" port 8080 passes 15006

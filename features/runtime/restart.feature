@@ -66,3 +66,35 @@ Feature: Runtime and kubelet are restarted under running pods
       | runtime        |
       | containerd-1.6 |
       | cri-o          |
+
+  @millrace @mutant:orphan-stays
+  Scenario Outline: <runtime> stays blind to a directory that was made again, and an agent on the host's network says that it is not at fault (field S26)
+    Given the node's runtime is "<runtime>"
+    And the node agent is on the host's network
+    And the node agent is ready
+    And its log may have the error "what took its place cannot be seen from here"
+    When the CNI directory is deleted and made again
+    Then the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 20000 ms
+    And its status finds nothing wrong
+    And the runtime has loaded "" within 1000 ms
+    And the node is not ready: "Network plugin returns error"
+    When the node's runtime is restarted
+    Then the node is ready
+    And the runtime has loaded "lab-net, istio-cni" within 1000 ms
+
+    Examples:
+      | runtime        |
+      | containerd-1.6 |
+      | cri-o          |
+
+  @millrace @mutant:orphan-stays
+  Scenario: cri-dockerd looks again by itself
+    Given the node's runtime is "cri-dockerd"
+    And the node agent is on the host's network
+    And the node agent is ready
+    And its log may have the error "what took its place cannot be seen from here"
+    When the CNI directory is deleted and made again
+    Then the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 20000 ms
+    And its status finds nothing wrong
+    And the runtime has loaded "lab-net, istio-cni" within 20000 ms
+    And the node is ready

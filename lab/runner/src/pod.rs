@@ -130,6 +130,8 @@ pub struct Pod {
     pub own_users: bool,
     /// `restartPolicy: Never`
     pub starts_once: bool,
+    /// Network namespace of its node (`hostNetwork: true`). Its app listens on no port there.
+    pub host_network: bool,
     /// Name of its node, if not the first.
     pub node: Option<String>,
     /// Owner (`ownerReferences`).
@@ -300,6 +302,9 @@ impl Pod {
         if !self.resolvers.is_empty() {
             object["spec"]["dnsPolicy"] = json!("None");
             object["spec"]["dnsConfig"] = json!({ "nameservers": self.resolvers });
+        }
+        if self.host_network {
+            object["spec"]["hostNetwork"] = json!(true);
         }
         if let Some(node) = &self.node {
             object["spec"]["nodeName"] = json!(node);

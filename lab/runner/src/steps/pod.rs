@@ -113,6 +113,15 @@ fn own_users(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
+/// Its app listens on no port: they are the node's.
+#[given("it is on the host's network")]
+fn host_network(world: &mut LabWorld) -> Step {
+    let pod = world.it()?;
+    pod.host_network = true;
+    pod.ports.clear();
+    Ok(())
+}
+
 #[given("its containers are started once only")]
 fn starts_once(world: &mut LabWorld) -> Step {
     world.it()?.starts_once = true;

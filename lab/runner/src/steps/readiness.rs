@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::Value;
 
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect_eq};
 use crate::tier::Tier;
 
 /// Begin of the message of the event `Unhealthy` (kubelet, `pkg/kubelet/prober/prober.go`).
@@ -44,6 +44,14 @@ pub async fn lacks(tier: &Tier, pod: &PodName, fragment: &str) -> Step {
         _ if body.contains(fragment) => Ok(()),
         _ => Err(Stop::wrong(format!("its kubelet tells {told:?}, its probe answers {body:?}"))),
     }
+}
+
+/// Asks a pod's readiness probe itself: a kubelet takes its time to tell.
+pub async fn answers(tier: &Tier, pod: &PodName, wanted: u16) -> Step {
+    let object = tier.pod(&pod.namespace, &pod.name).await?.unwrap_or_default();
+    let (port, path) = probe(&object).ok_or_else(|| Stop::wrong("it has no readiness probe over HTTP"))?;
+    let (code, body) = tier.fetch(pod, port, &path).await?;
+    expect_eq(&format!("the code beside {body:?}"), &code, &Some(wanted))
 }
 
 /// Messages about failed readiness probes of this very pod.

@@ -158,12 +158,15 @@ fn owner(world: &mut LabWorld, line: &Line) -> Result<(u32, u32), Stop> {
 }
 
 /// Every address that the sender may be seen with.
-async fn senders(world: &mut LabWorld, line: &Line) -> Result<Vec<IpAddr>, Stop> {
+async fn sender(world: &mut LabWorld, line: &Line) -> Result<Client, Stop> {
+    if world.pod(&line.from.pod)?.host_network {
+        return Ok(Client::Node);
+    }
     let mut all = from(world, line).await?.addresses();
     if let Some(interface) = &line.how.interface {
         all.extend(world.workload(&line.from.pod).await?.addresses_on(interface));
     }
-    Ok(all)
+    Ok(Client::Sender(all))
 }
 
 async fn judge(world: &mut LabWorld, line: &Line, sent: &Sent, ending: &Ending) -> Step {
@@ -175,7 +178,7 @@ async fn judge(world: &mut LabWorld, line: &Line, sent: &Sent, ending: &Ending) 
             originals(std::slice::from_ref(hop), &destination)?;
             // Traffic forwarded by the proxy's inbound side would come from an address of its own.
             let client = parse_peer(&hop.peer)?.ip();
-            if senders(world, line).await?.contains(&client) {
+            if sender(world, line).await?.is(client) {
                 return Ok(());
             }
             return wrong(&format!("the proxy saw {} as its client", hop.peer));
@@ -193,11 +196,7 @@ async fn judge(world: &mut LabWorld, line: &Line, sent: &Sent, ending: &Ending) 
     originals(via, &destination)?;
     let client = client_of_app(world, line, wanted).await?;
     let peer = parse_peer(peer)?;
-    let right = match client {
-        Client::Helper => INBOUND_SOURCES.contains(&peer.ip().to_string().as_str()),
-        Client::Sender(all) => all.contains(&peer.ip()),
-    };
-    if right { Ok(()) } else { wrong(&format!("the app saw {peer} as its client")) }
+    if client.is(peer.ip()) { Ok(()) } else { wrong(&format!("the app saw {peer} as its client")) }
 }
 
 /// The app's port: a service may have another.
@@ -214,6 +213,19 @@ enum Client {
     Helper,
     /// The sender, by one of these addresses.
     Sender(Vec<IpAddr>),
+    /// A node, by whichever of its addresses is nearest to the pod.
+    Node,
+}
+
+impl Client {
+    fn is(&self, address: IpAddr) -> bool {
+        let is_helper = INBOUND_SOURCES.contains(&address.to_string().as_str());
+        match self {
+            Self::Helper => is_helper,
+            Self::Sender(all) => all.contains(&address),
+            Self::Node => !is_helper && !address.is_loopback(),
+        }
+    }
 }
 
 async fn client_of_app(world: &mut LabWorld, line: &Line, hops: &[u16]) -> Result<Client, Stop> {
@@ -225,8 +237,8 @@ async fn client_of_app(world: &mut LabWorld, line: &Line, hops: &[u16]) -> Resul
     if caught_inbound && !world.pod(name)?.is_tproxy() {
         return Ok(Client::Helper);
     }
+    let Client::Sender(mut all) = sender(world, line).await? else { return Ok(Client::Node) };
     // Traffic that a proxy forwards for a guest comes from the pod.
-    let mut all = senders(world, line).await?;
     if !hops.is_empty() {
         all.extend(world.workload(&line.from.pod).await?.addresses());
     }

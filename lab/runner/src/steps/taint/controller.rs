@@ -195,6 +195,14 @@ async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
     eventually(world, SOON, async |_| readiness::lacks(&tier, &pod, &fragment).await).await
 }
 
+/// Asked directly: a kubelet tells of what lasts some seconds at least.
+#[then(regex = r"^the taint controller's probe answers (\d+)$")]
+async fn answers(world: &mut LabWorld, code: u16) -> Step {
+    let tier = world.cluster().await?;
+    let pod = PodName::new(SYSTEM_NAMESPACE, ALONE);
+    eventually(world, SOON, async |_| readiness::answers(&tier, &pod, code).await).await
+}
+
 /// Exit code, and a text of its output.
 #[then(regex = r#"^the taint controller ends with (\d+)(?:: "(.+)")?$"#)]
 async fn ends(world: &mut LabWorld, code: i64, fragment: String) -> Step {
