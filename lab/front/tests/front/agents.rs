@@ -36,7 +36,7 @@ impl Agents {
             world.server.upsert(pod).unwrap();
             let client = Client::from(world.client());
             let resource = Resource::pods_of(&node).unwrap();
-            let following = Following { client, resource, seed: number as u64 };
+            let following = Following::new(client, resource);
             let (told, cancel) = (Arc::clone(&told), cancel.clone());
             tokio::spawn(async move {
                 let sink = |change: Change<NodePod>| {
