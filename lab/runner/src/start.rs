@@ -217,8 +217,7 @@ fn defects(
     if args.control.is_empty() {
         return Ok(Ok(Some(mutants)));
     }
-    let production = sut::build_static(workspace)?;
-    match mutants::controls(&args.control, &production.binaries) {
+    match mutants::controls(&args.control) {
         Ok(controls) => Ok(Ok(Some(Mutants { controls, ..mutants }))),
         Err(error) => {
             eprintln!("cnilab: --control: {error:#}");
