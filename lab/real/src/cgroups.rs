@@ -97,7 +97,7 @@ fn pass_on(cgroup: &Path) -> Result<(), Error> {
     fs::write(&path, lacking).map_err(Error::file("write", &path))
 }
 
-/// What to write to [`PASSED_ON`], all or nothing (cgroup-v2.rst, "Enabling and Disabling"); empty if there is nothing to add.
+/// Words for [`PASSED_ON`] (`+cpu +pids`), which the kernel takes all or none (cgroup-v2.rst, "Enabling and Disabling"); empty if none is lacking.
 fn lacking(controllers: &str, passed_on: &str) -> String {
     let lacking = WANTED.iter().filter(|one| has(controllers, one) && !has(passed_on, one));
     lacking.map(|one| format!("+{one}")).collect::<Vec<_>>().join(" ")

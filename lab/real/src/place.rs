@@ -34,7 +34,6 @@ const RUN: &str = "/run";
 /// One of them, or what it is a link to, lies below a directory that is each node's own.
 pub fn require_seen<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Error> {
     for path in paths {
-        // What is not there yet is no link.
         let target = path.canonicalize().unwrap_or_default();
         if let Some(own) = hidden_by(path).or_else(|| hidden_by(&target)) {
             return Err(Error::Hidden { path: path.to_owned(), own });

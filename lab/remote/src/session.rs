@@ -202,7 +202,7 @@ pub(crate) fn of_run(run: &str) -> String {
     format!("{LABEL}={run}")
 }
 
-/// What a run is about to make in somebody's cluster.
+/// One line: namespaces, DaemonSet, image, nodes and label of a run.
 fn announcement(options: &SessionOptions, nodes: &[String]) -> String {
     let (own, label, image) = (own_namespace(&options.run), of_run(&options.run), &options.image);
     let namespaces = if options.whole.is_some() {

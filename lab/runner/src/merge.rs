@@ -168,7 +168,7 @@ fn facts(report: &Report, is_sharded: bool) -> impl Iterator<Item = (&'static st
         .chain(of_cluster(header).into_iter().flatten())
 }
 
-/// What reports on a cluster have in common, where it is one that outlives a scenario: its server, kernel and runtime, which the evidence of its probes says.
+/// Evidence of the probes (server, kernel, runtime) and the seed of delays, of a report on a cluster that outlives a scenario.
 fn of_cluster(header: &Header) -> Option<[(&'static str, String); 2]> {
     let evidence = |probe: &Probe| probe.met.then(|| probe.evidence.clone());
     let of_it: BTreeSet<_> = header.probes.iter().filter_map(evidence).collect();

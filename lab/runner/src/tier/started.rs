@@ -86,7 +86,6 @@ pub fn gather(
     }
     let (modules, cache) = components::places(workspace)?;
     let parts = Parts { modules, cache, agent: std::path::absolute(directory)?.join("install-cni.tar") };
-    // What is lacking is said before anything is made.
     let programs = programs(&parts, asked, workload)?;
     if asked.nodes == 0 {
         return Ok(parts);
