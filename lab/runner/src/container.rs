@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{Seek as _, Write as _};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -31,10 +31,11 @@ use crate::carried::SELF;
 use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::locate::Workspace;
+use crate::pack;
 use crate::plan::{Parts, Sut};
 use crate::run::Termination;
+use crate::start::fresh_report_dir;
 use crate::tier::{contained, images};
-use crate::{pack, report};
 
 /// Capabilities (capabilities(7)) that an engine gives no container by itself: for namespaces and mounts, for networks, for the defects' tracer
 /// and for pods' processes of other users.
@@ -50,8 +51,8 @@ const DEVICES: &str = "a *:* rwm";
 /// Security options (`HostConfig.SecurityOpt`): an engine's default filters refuse unshare(2) and mount(2).
 const OPTIONS: [&str; 2] = ["apparmor=unconfined", "seccomp=unconfined"];
 
-/// Label of its containers: the process that they are of.
-const OF: &str = "dev.millrace.cnilab.process";
+/// Label of its containers: the process that they are of, as [`identity`] has it.
+const OF: &str = "dev.millrace.cnilab.of";
 
 const NO_ENGINE: &str = "--container: no engine answers (DOCKER_HOST says where it listens)";
 
@@ -61,7 +62,7 @@ const PART: usize = 1 << 20;
 /// Seconds that a run may take to end.
 const STOP: i32 = 30;
 
-/// Registry of its images, which is nowhere, and their name; the tag is the process that they are of.
+/// Registry of its images, which is nowhere, and their name; the tag is the process that they are of, as [`identity`] has it.
 const REGISTRY: &str = "cnilab.local";
 const NAME: &str = "run";
 
@@ -93,8 +94,7 @@ impl Nodes {
 
 /// Plays a run in a container.
 pub(crate) fn start(mut args: RunArgs, workspace: &Workspace, sut: &Sut) -> anyhow::Result<Exit> {
-    let of_run = || args.report_dir.clone().unwrap_or_else(|| workspace.lab.join("last"));
-    let report_dir = report::fresh(&of_run())?;
+    let (report_dir, _held) = fresh_report_dir(&args, workspace)?;
     let (parts, components) = match contained::gather(&args.on, workspace, sut, &report_dir) {
         Ok(gathered) => gathered.unzip(),
         Err(error) => {
@@ -112,13 +112,13 @@ pub(crate) fn start(mut args: RunArgs, workspace: &Workspace, sut: &Sut) -> anyh
     let text =
         serde_json::to_vec(&Orders { args, sut: sut.clone(), parts }).context("cannot write orders")?;
     fs::write(&orders, text).context("cannot write orders")?;
-    let image = image(program, orders, product(&sut.dir).chain(components.into_iter().flatten()))?;
+    let own = identity(std::process::id()).context("/proc does not show this process")?;
+    let image = image(&own, program, orders, product(&sut.dir).chain(components.into_iter().flatten()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     runtime.block_on(async {
         let docker = docker_client_instance().await.context(NO_ENGINE)?;
-        sweep(&docker, |process| !is_alive(process)).await?;
-        let played = play(&docker, image, nodes, &report_dir).await;
-        let own = std::process::id().to_string();
+        sweep(&docker, is_gone).await?;
+        let played = play(&docker, image, nodes, &own, &report_dir).await;
         let swept = sweep(&docker, |process| process == own).await;
         // Of two errors the first says more.
         let exit = played?;
@@ -127,7 +127,13 @@ pub(crate) fn start(mut args: RunArgs, workspace: &Workspace, sut: &Sut) -> anyh
 }
 
 /// Plays a run in a container of this image, and takes what it leaves.
-async fn play(docker: &Docker, image: File, nodes: Nodes, report_dir: &Path) -> anyhow::Result<Exit> {
+async fn play(
+    docker: &Docker,
+    image: File,
+    nodes: Nodes,
+    own: &str,
+    report_dir: &Path,
+) -> anyhow::Result<Exit> {
     let options = ImportImageOptionsBuilder::new().quiet(true).build();
     let parts = try_unfold(tokio::fs::File::from_std(image), async |mut image| {
         let mut part = vec![0; PART];
@@ -141,7 +147,7 @@ async fn play(docker: &Docker, image: File, nodes: Nodes, report_dir: &Path) -> 
     }
     let mut termination = Termination::listen()?;
     let container = tokio::select! {
-        started = request(nodes).start() => started.with_context(|| refused(nodes))?,
+        started = request(nodes, own).start() => started.with_context(|| refused(nodes))?,
         () = termination.came() => return Ok(Exit::Interrupted),
     };
     let exit = follow(docker, &container, &mut termination).await?;
@@ -185,19 +191,23 @@ fn product(directory: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// An archive of the image of a run: this program, its orders, and files that have in there the paths that they have here.
-fn image(program: PathBuf, orders: PathBuf, others: impl Iterator<Item = PathBuf>) -> anyhow::Result<File> {
+fn image(
+    own: &str,
+    program: PathBuf,
+    orders: PathBuf,
+    others: impl Iterator<Item = PathBuf>,
+) -> anyhow::Result<File> {
     let mut files = vec![(PROGRAM.to_owned(), program), (ORDERS.to_owned(), orders)];
     files.extend(others.map(|path| (path.display().to_string(), path)));
     let mut archive = tempfile::tempfile().context("no temporary file")?;
-    images::of_files(REGISTRY, &format!("{NAME}:{}", std::process::id()), &files, &archive)?;
+    images::of_files(REGISTRY, &format!("{NAME}:{own}"), &files, &archive)?;
     archive.rewind()?;
     Ok(archive)
 }
 
 /// Container of a run.
-fn request(nodes: Nodes) -> ContainerRequest<GenericImage> {
-    let process = std::process::id().to_string();
-    let image = GenericImage::new(format!("{REGISTRY}/{NAME}"), process.clone());
+fn request(nodes: Nodes, own: &str) -> ContainerRequest<GenericImage> {
+    let image = GenericImage::new(format!("{REGISTRY}/{NAME}"), own.to_owned());
     let mut request = image.with_cmd([PROGRAM, "contained", ORDERS]);
     for capability in nodes.capabilities() {
         request = request.with_cap_add(capability);
@@ -207,7 +217,7 @@ fn request(nodes: Nodes) -> ContainerRequest<GenericImage> {
     }
     // Programs of the machine are found in there as they are here.
     let request = request.with_env_var("PATH", std::env::var("PATH").unwrap_or_default());
-    request.with_label(OF, process).with_host_config_modifier(move |host| {
+    request.with_label(OF, own).with_host_config_modifier(move |host| {
         open(host);
         if nodes == Nodes::Real {
             open_for_nodes(host);
@@ -299,8 +309,26 @@ fn unpack(mut archive: File, directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn is_alive(process: &str) -> bool {
-    Path::new("/proc").join(process).exists()
+/// A process as all can tell it who share an engine, on other machines and in other containers: boot and namespace of process ids, id, and
+/// start in ticks since boot (field 22 of proc_pid_stat(5)).
+fn identity(process: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let start = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
+    Some(format!("{}.{process}.{start}", ids_seen_here()?))
+}
+
+fn ids_seen_here() -> Option<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = fs::metadata("/proc/self/ns/pid").ok()?.ino();
+    Some(format!("{}-{namespace}", boot.trim()))
+}
+
+/// True for a process that can be seen from here, had it not ended.
+fn is_gone(identified: &str) -> bool {
+    let mut parts = identified.split('.');
+    let is_seen = parts.next().is_some_and(|place| ids_seen_here().is_some_and(|here| here == place));
+    let process = parts.next().and_then(|process| process.parse().ok());
+    is_seen && process.is_some_and(|process| identity(process).is_none_or(|now| now != identified))
 }
 
 /// Removes containers and images of these processes. A run that was killed removes none: the next one does.
@@ -324,4 +352,30 @@ async fn sweep(docker: &Docker, is_of: impl Fn(&str) -> bool) -> anyhow::Result<
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_shares_an_engine_leaves_what_others_run() {
+        let own = identity(std::process::id()).unwrap();
+        assert!(!is_gone(&own), "{own}");
+        assert!(
+            own.len() <= 128 && own.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte)),
+            "{own} is a tag"
+        );
+        let [place, process, start] = own.split('.').collect::<Vec<_>>().try_into().unwrap();
+        for (gone, identified) in [
+            (true, format!("{place}.{process}.{start}0")),
+            (true, format!("{place}.{}.{start}", u32::MAX)),
+            (false, format!("{place}0.{}.{start}", u32::MAX)),
+            (false, format!("other-boot.{process}.{start}")),
+            (false, process.to_owned()),
+            (false, String::new()),
+        ] {
+            assert_eq!(is_gone(&identified), gone, "{identified}");
+        }
+    }
 }

@@ -38,7 +38,7 @@ pub fn merge(args: &MergeArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
-    let dir = report::fresh(&dir)?;
+    let (dir, _held) = report::fresh(&dir)?;
     carry(&files, &dir, &mut report.scenarios)?;
     report.write(&dir)?;
     junit::write(&report, &dir)?;

@@ -2,10 +2,13 @@
 //! Machine-readable results of a run: `report.json` and `junit.xml` in the report's directory.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use cluster::Probe;
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Selection;
@@ -228,15 +231,25 @@ impl Report {
     }
 }
 
-/// A report's directory without what an earlier run left there. Only what a run writes is removed.
-pub(crate) fn fresh(dir: &Path) -> anyhow::Result<PathBuf> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+/// A report's directory without what an earlier run left there, and what holds it for this run. Only what a run writes is removed.
+pub(crate) fn fresh(dir: &Path) -> anyhow::Result<(PathBuf, Flock<File>)> {
+    let held = hold(dir).context("--report-dir")?;
     for name in
         ["report.json", "junit.xml", "truth.json", "mutants.json", "sweep.json", "sweep.svg", "evidence"]
     {
         remove(&dir.join(name))?;
     }
-    Ok(dir.canonicalize()?)
+    Ok((dir.canonicalize()?, held))
+}
+
+/// Makes a directory, and holds it (flock(2)) until this process lets go or ends: two runs would replace each other's files.
+pub(crate) fn hold(dir: &Path) -> anyhow::Result<Flock<File>> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let opened = File::open(dir).with_context(|| format!("cannot open {}", dir.display()))?;
+    Flock::lock(opened, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
+        Errno::EWOULDBLOCK => anyhow!("another cnilab that has not ended writes to {}", dir.display()),
+        other => anyhow!("cannot lock {}: {other}", dir.display()),
+    })
 }
 
 fn remove(path: &Path) -> anyhow::Result<()> {
@@ -253,6 +266,23 @@ fn remove(path: &Path) -> anyhow::Result<()> {
 mod tests {
     use super::*;
     use crate::verdict::Verdict;
+
+    #[test]
+    fn a_directory_is_one_runs_at_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let dir = directory.path().join("last");
+        let (_, held) = fresh(&dir).unwrap();
+        std::fs::write(dir.join("report.json"), "{}").unwrap();
+        let refused = format!("{:#}", fresh(&dir).unwrap_err());
+        assert_eq!(
+            refused,
+            format!("--report-dir: another cnilab that has not ended writes to {}", dir.display())
+        );
+        assert!(dir.join("report.json").exists(), "the other's report stays");
+        drop(held);
+        fresh(&dir).unwrap();
+        assert!(!dir.join("report.json").exists());
+    }
 
     #[test]
     fn what_is_optional_counts_in_a_strict_run_alone() {

@@ -22,7 +22,7 @@ use crate::plan::{Place, Privilege, Task, UpPlan, WantedCluster};
 use crate::run::Termination;
 use crate::tier::Standing;
 use crate::tier::started::{self, WORKLOAD};
-use crate::{board, net, sandbox, sut};
+use crate::{board, net, report, sandbox, sut};
 
 /// Outside of the sandbox: builds, listens, decides.
 pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
@@ -54,6 +54,9 @@ pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .with_context(|| format!("cannot listen on 127.0.0.1:{}", args.port))?;
     fcntl(listener.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).context("cannot pass the listener on")?;
+    let directory = workspace.lab.join("up");
+    let is_used = args.real || args.kubeconfig.is_none();
+    let _held = is_used.then(|| report::hold(&directory)).transpose()?;
     let asked = args.real.then(|| WantedCluster {
         nodes: args.nodes,
         version: args.version,
@@ -62,7 +65,7 @@ pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
         api: args.api.unwrap_or_default(),
         record: args.record.clone(),
     });
-    let of = |asked| started::plan(&workspace, asked, &sut, &workload, &workspace.lab.join("up"));
+    let of = |asked| started::plan(&workspace, asked, &sut, &workload, &directory);
     let real = match asked.map(of).transpose() {
         Ok(real) => real,
         Err(error) => {
