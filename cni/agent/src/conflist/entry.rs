@@ -51,6 +51,14 @@ pub fn chained(settings: &Settings) -> Result<Value, EntryError> {
     if !settings.chain.template.is_empty() {
         let template: Map<String, Value> = serde_json::from_str(&settings.chain.template)
             .map_err(|error| EntryError::Template(error.to_string()))?;
+        // What it says by the keys of 1.22 and before counts, too: the plugin goes by those of today first.
+        let has_excluded = |old: &Value| old.get("exclude_namespaces").is_some_and(|list| !list.is_null());
+        if template.get("kubernetes").is_some_and(has_excluded) {
+            keys.remove("exclude_namespaces");
+        }
+        if template.contains_key("log_level") {
+            keys.remove("plugin_log_level");
+        }
         keys.extend(template);
     }
     // It belongs to the list.
@@ -103,5 +111,33 @@ fn selectors(text: &str) -> Result<Value, EntryError> {
     match text.trim() {
         "" | "null" => Ok(json!([])),
         text => serde_json::from_str(text).map_err(|error| EntryError::Selectors(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use protocol::netconf::{LogLevel, NetConf};
+
+    use super::*;
+    use crate::settings::build::{NodeFacts, build};
+    use crate::settings::layers::Layers;
+
+    #[test]
+    fn what_a_template_says_by_old_keys_is_not_hidden_by_generated_ones() {
+        let read = |template: &str| {
+            let said = [("CNI_NETWORK_CONFIG", template), ("EXCLUDE_NAMESPACES", "kube-system")];
+            let environment: BTreeMap<_, _> = said.map(|(key, value)| (key.into(), value.into())).into();
+            let values = Layers::new(BTreeMap::new(), &environment).values();
+            let entry = standalone(&build(&values, &NodeFacts::default()).0).unwrap();
+            let netconf = NetConf::parse(entry.to_string().as_bytes()).unwrap();
+            (netconf.log_level, netconf.exclude_namespaces)
+        };
+        let old =
+            r#"{"type": "istio-cni", "log_level": "debug", "kubernetes": {"exclude_namespaces": ["x"]}}"#;
+        assert_eq!(read(old), (LogLevel::Debug, vec!["x".to_owned()]));
+        let without = r#"{"type": "istio-cni", "kubernetes": {"exclude_namespaces": null}}"#;
+        assert_eq!(read(without), (LogLevel::Info, vec!["kube-system".to_owned()]));
     }
 }

@@ -172,6 +172,19 @@ fn a_conf_becomes_a_list_of_its_own_name_and_version() {
 }
 
 #[test]
+fn a_null_in_a_conf_says_nothing() {
+    for (conf, network) in [
+        (r#"{"name":"a","cniVersion":null,"type":"x"}"#, "a"),
+        (r#"{"name":null,"type":"x"}"#, "k8s-pod-network"),
+    ] {
+        let (now, then) = installed(&chain(), &[("10-b.conf", conf)]);
+        assert_eq!(then, Ok("10-b.conflist".to_owned()), "{conf}");
+        let list: Value = serde_json::from_str(now.text("10-b.conflist").unwrap()).unwrap();
+        assert_eq!((&list["name"], list.get("cniVersion")), (&json!(network), None));
+    }
+}
+
+#[test]
 fn a_conf_that_its_writer_writes_again_is_followed() {
     let (mut now, _) = installed(&chain(), &[("10-flannel.conf", FLANNEL)]);
     now.files.insert("10-flannel.conf".to_owned(), Content::Text(FLANNEL.replace("cbr0", "cbr1")));
@@ -243,6 +256,11 @@ fn a_named_file_is_right_only_if_runtimes_get_to_it() {
     let multus = r#"{"name":"m","type":"multus-shim"}"#;
     let (now, then) = installed(&chain, &[("20-b.conflist", CALICO), ("00-multus.conf", multus)]);
     assert_eq!((then, now.text("00-multus.conf")), (Ok("20-b.conflist".to_owned()), Some(multus)));
+    let inline = |list: &str| format!(r#"{{"name":"m","type":"multus","delegates":[{list}]}}"#);
+    for (copy, is_ours) in [(CALICO, false), (now.text("20-b.conflist").unwrap(), true)] {
+        let (_, then) = installed(&chain, &[("20-b.conflist", CALICO), ("00-multus.conf", &inline(copy))]);
+        assert_eq!(then.is_ok(), is_ours, "Multus reads no file beside {copy}: {then:?}");
+    }
 }
 
 #[test]

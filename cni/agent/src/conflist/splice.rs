@@ -91,20 +91,14 @@ pub fn raised(list: &List<'_>) -> Option<String> {
 /// our entry.
 ///
 /// # Errors
-/// Its name or version is no text: no runtime would take the list.
+/// Its name or version is neither text nor null, which is as none: no runtime would take the list.
 pub fn upgraded(single: &Members<'_>, entry: &Value) -> Result<String, Invalid> {
-    let name = match single.get("name") {
-        // As upstream names every list that it makes. Without any name no runtime takes a list.
-        None => "\"k8s-pod-network\"",
-        Some(name) => single.text("name").map(|_| name).ok_or(Invalid::Name)?,
-    };
-    let version = match single.get("cniVersion") {
-        None => String::new(),
-        Some(version) => {
-            single.text("cniVersion").ok_or(Invalid::Value("cniVersion"))?;
-            format!("  \"cniVersion\": {version},\n")
-        }
-    };
+    single.check()?;
+    let said = |key| single.get(key).filter(|value| *value != "null");
+    // As upstream names every list that it makes. Without any name no runtime takes a list.
+    let name = said("name").unwrap_or("\"k8s-pod-network\"");
+    let version = said("cniVersion").map(|version| format!("  \"cniVersion\": {version},\n"));
+    let version = version.unwrap_or_default();
     let kept = single.0.iter().filter(|(key, _)| key != "cniVersion");
     let members: Vec<String> =
         kept.map(|(key, value)| format!("      {}: {}", Value::from(key.as_str()), value.get())).collect();

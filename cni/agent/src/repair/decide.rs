@@ -187,9 +187,10 @@ impl Controller {
                 self.owners.came_up(known.owner(), known.seen);
             }
             known.broken = None;
-            (known.attempts, known.failures, known.conflicts) = (0, 0, 0);
-            let is_wanted = known.is_wanted(&self.rules.settings);
-            known.due = known.due.filter(|_| is_wanted);
+            if !known.is_wanted(&self.rules.settings) {
+                (known.attempts, known.failures, known.conflicts) = (0, 0, 0);
+                known.due = None;
+            }
             return;
         }
         if known.broken.is_none() {

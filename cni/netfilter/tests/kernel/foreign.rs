@@ -208,6 +208,13 @@ fn excluded_interfaces(world: World) {
             "{save}"
         );
     });
+    let guests = world.allow(rules::guests_alone("eth9"));
+    world.fresh(|| {
+        apply(&guests).unwrap();
+        assert_eq!(apply(&ruleset).unwrap(), Applied::Replaced, "eth9 has no guest");
+        let save = tools::save(Family::V4).join("\n");
+        assert!(!save.contains("eth9"), "without a range to redirect nothing else names it: {save}");
+    });
     world.fresh(|| {
         tools::restore(Family::V4, &text::restore(&excluding, Family::V4)).unwrap();
         assert_eq!(apply(&ruleset).unwrap(), Applied::Replaced);

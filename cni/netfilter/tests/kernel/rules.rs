@@ -31,6 +31,12 @@ pub(crate) fn excluding(name: &'static str) -> Ruleset {
     ruleset(&Config { exclude_interfaces: vec![name.into()], ..config() }).unwrap()
 }
 
+/// With the interface of a guest whose outbound traffic is left alone.
+pub(crate) fn guests_alone(name: &'static str) -> Ruleset {
+    let outbound_ranges_include = Selection::List(Vec::new());
+    ruleset(&Config { virtual_interfaces: vec![name.into()], outbound_ranges_include, ..config() }).unwrap()
+}
+
 /// With DNS: three tables.
 pub(crate) fn dns() -> Ruleset {
     ruleset(&dns_config()).unwrap()

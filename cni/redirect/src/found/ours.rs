@@ -9,10 +9,10 @@
 //!   * every rule that is a wanted rule of the same chain (so that half a rule set without any chain is recognised);
 //!   * in `mangle`, the TPROXY rules on marks 1337 and 1338, on the wanted marks or on those that our chains name: saving and
 //!     restoring the connection's mark, `-o lo -m mark … -j RETURN`, and marking what an owner sends through `lo`;
-//!   * `-i X -j RETURN` in `PREROUTING` together with `-o X -j RETURN` in `OUTPUT` (an excluded interface), and `-i X -j RETURN`
-//!     together with a jump of ours for `-i X` (a virtual interface), if they were made together with our chains: such rules are
-//!     also written by hand, before ours or behind them. Listings without handles do not say when a rule was made: there, an
-//!     excluded interface that is no longer wanted cannot be told from somebody else's, and stays;
+//!   * `-i X -j RETURN` in `PREROUTING` (a virtual interface; with no range to redirect it has no jump), and `-o X -j RETURN` in
+//!     `OUTPUT` beside it (an excluded interface), if they were made together with our chains: such rules are also written by hand,
+//!     before ours or behind them. Listings without handles do not say when a rule was made: there, it is ours beside a jump of
+//!     ours for `-i X`, and another that is no longer wanted cannot be told from somebody else's, and stays;
 //!
 //! and the tables `inet istio-proxy-nat`, `-mangle`, `-raw` and `-filter` with all that is in them, whoever put it there (upstream
 //! empties them, too). Everything else belongs to others: one of these forms alone, rules in chains of other names even if they jump
@@ -204,7 +204,6 @@ fn asked_mark(condition: &Match) -> Option<u32> {
 struct Interfaces<'a> {
     made: Range<u64>,
     inbound: BTreeSet<&'a str>,
-    outbound: BTreeSet<&'a str>,
     jumped: BTreeSet<&'a str>,
 }
 
@@ -214,10 +213,9 @@ impl<'a> Interfaces<'a> {
         let rules = |name: &str| table.find(name).into_iter().flat_map(|chain| &chain.rules);
         let ours = |rule: &&FoundRule| rule.handle.is_some_and(|handle| made.contains(&handle));
         let inbound = rules("PREROUTING").filter(ours).filter_map(|rule| in_interface(rule.returns_on()?));
-        let outbound = rules("OUTPUT").filter(ours).filter_map(|rule| out_interface(rule.returns_on()?));
         let jumped = rules("PREROUTING").filter(|rule| rule.leads_to_ours());
         let jumped = jumped.filter_map(|rule| rule.known().find_map(in_interface));
-        Self { inbound: inbound.collect(), outbound: outbound.collect(), jumped: jumped.collect(), made }
+        Self { inbound: inbound.collect(), jumped: jumped.collect(), made }
     }
 
     /// True for a rule of an excluded or virtual interface.
@@ -227,8 +225,9 @@ impl<'a> Interfaces<'a> {
         }
         let Some(only) = rule.returns_on() else { return false };
         match chain.name.as_str() {
-            "PREROUTING" => in_interface(only)
-                .is_some_and(|name| self.outbound.contains(name) || self.jumped.contains(name)),
+            "PREROUTING" => {
+                in_interface(only).is_some_and(|name| rule.handle.is_some() || self.jumped.contains(name))
+            }
             "OUTPUT" => out_interface(only).is_some_and(|name| self.inbound.contains(name)),
             _ => false,
         }

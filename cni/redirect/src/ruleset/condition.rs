@@ -202,8 +202,8 @@ impl Match {
             {
                 return None;
             }
-            // Any interface.
-            Self::InInterface(name) | Self::OutInterface(name) if name == "+" => return None,
+            // Any interface, in either dialect.
+            Self::InInterface(name) | Self::OutInterface(name) if name == "+" || name == "*" => return None,
             Self::PortProtocol(protocol) => Self::Protocol(*protocol),
             Self::Source(sense, cidr) => Self::Source(*sense, cidr.masked()),
             Self::Destination(sense, cidr) => Self::Destination(*sense, cidr.masked()),
@@ -226,6 +226,14 @@ impl Match {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_interface_is_no_condition() {
+        for name in ["+", "*"] {
+            assert_eq!(Match::InInterface(name.into()).normal(), None);
+            assert_eq!(Match::OutInterface(name.into()).normal(), None);
+        }
+    }
 
     #[test]
     fn spellings_of_one_condition_are_one() {

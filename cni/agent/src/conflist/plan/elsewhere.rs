@@ -45,8 +45,11 @@ impl DesiredConflist<'_> {
     }
 }
 
-/// Multus hands on to other files: the one that we were told to use may be one of them.
+/// Multus hands on to other files: the one that we were told to use may be one of them. With configurations inline it reads none, so one of
+/// them has to have our entry.
 pub(super) fn delegates(document: &Document<'_>) -> bool {
     let first = document.others().first().cloned().flatten();
-    first.is_some_and(|kind| kind.starts_with("multus"))
+    let has_ours = |text: &&str| Document::parse(text).is_ok_and(|inline| !inline.ours().is_empty());
+    let inline = document.inline();
+    first.is_some_and(|kind| kind.starts_with("multus")) && (inline.is_empty() || inline.iter().any(has_ours))
 }

@@ -73,6 +73,30 @@ fn acting_on_unredirected_pods_is_opted_in() {
 }
 
 #[test]
+fn a_changed_status_does_not_begin_the_attempts_anew() {
+    let mut play = Play::with(*changed(&[RepairPolicy::Repair], |repair| {
+        repair.act_on_unredirected = true;
+        repair.fallback = Some(RepairPolicy::Delete);
+    }));
+    play.at(0, event(&healthy("a")));
+    play.at(1, RepairEvent::Tick);
+    play.at(1, RepairEvent::Looked(wrong()));
+    play.at(3, RepairEvent::Tick);
+    assert!(play.at(3, RepairEvent::Looked(wrong())).contains(&"Repair a".to_owned()));
+    let mut now = 3;
+    for attempt in 1..5 {
+        play.done(now, "a", no_namespace());
+        let mut restarted = healthy("a");
+        restarted["status"]["containerStatuses"] = json!([{"name": "app", "restartCount": attempt}]);
+        play.at(now, event(&restarted));
+        now += after(attempt).as_secs();
+        assert_eq!(play.acts(now - 1, RepairEvent::Tick), NOTHING, "attempt {attempt}");
+        assert_eq!(play.acts(now, RepairEvent::Tick), ["Repair a"], "attempt {attempt}");
+    }
+    assert!(play.done(now, "a", no_namespace()).contains(&"Delete a".to_owned()), "the fallback");
+}
+
+#[test]
 fn who_has_no_address_or_is_over_is_not_looked_at() {
     for (path, value) in [("podIP", json!("")), ("phase", json!("Succeeded"))] {
         let mut pod = healthy("a");
