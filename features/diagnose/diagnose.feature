@@ -104,6 +104,34 @@ Feature: One command says what is wrong with a pod's redirection
     Then it differs: "two sets of rules count and redirect twice"
     And its rules are in the forms "iptables and legacy"
 
+  @mutant:diagnose-forgets-exclusions
+  Scenario: Its namespace is excluded, and its manifest is in a file
+    Given it is in namespace "kube-system"
+    When it is diagnosed by the object:
+      """
+      {
+        "kind": "Pod",
+        "metadata": { "name": "cart", "namespace": "kube-system", "annotations": { "sidecar.istio.io/status": "{}" } },
+        "spec": { "containers": [ { "name": "app" }, { "name": "istio-proxy" } ] }
+      }
+      """
+    Then it is as it should be
+
+  @mutant:diagnose-takes-any-object
+  Scenario Outline: The file has no pod: <has>
+    When it is diagnosed by the object:
+      """
+      <object>
+      """
+    Then nobody can tell: "is not a pod in JSON: it has <has>"
+
+    Examples:
+      | has                 | object                                                                           |
+      | nothing             | { "kind": "List", "items": [] }                                                  |
+      | no container        | { "kind": "Pod", "metadata": { "name": "cart" } }                                |
+      | Deployment          | { "kind": "Deployment", "spec": { "template": { "spec": {} } } }                 |
+      | Service, Deployment | { "kind": "List", "items": [ { "kind": "Service" }, { "kind": "Deployment" } ] } |
+
   @mutant:diagnose-guesses
   Scenario: Nobody knows the pod
     Given it runs

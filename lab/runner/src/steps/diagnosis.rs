@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use cluster::hand::{Network, PROMPT, Run, Writing};
+use cucumber::gherkin::Step as Line;
 use cucumber::{then, when};
 
 use super::agent::agent;
@@ -13,9 +14,10 @@ use crate::binaries::PLUGIN;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 
-/// A binary of the lab's own nodes is found by its name, and sees the machine's paths.
-#[when(regex = "^it is diagnosed( by its process| by its object| without a name|)$")]
-async fn diagnosed(world: &mut LabWorld, how: String) -> Step {
+/// A binary of the lab's own nodes is found by its name, and sees the machine's paths. `the object` is the text below the step, and is judged with the
+/// node's configuration.
+#[when(regex = "^it is diagnosed( by its process| by its object| by the object:| without a name|)$")]
+async fn diagnosed(world: &mut LabWorld, how: String, step: &Line) -> Step {
     let name = world.it.clone();
     world.run_pod(&name).await?;
     let namespace = world.it()?.namespace.clone();
@@ -40,22 +42,26 @@ async fn diagnosed(world: &mut LabWorld, how: String) -> Step {
     let object = format!("{name}.json");
     let own = directories.run_dir.join(&object);
     let hand = node.hand().await?;
-    match how.as_str() {
-        " without a name" => {}
+    let text = match how.as_str() {
         " by its object" => {
-            let live =
-                cluster.pod(&namespace, &name).await?.ok_or_else(|| Stop::harness("it has no object"))?;
-            hand.write(&own, live.to_string().as_bytes(), Writing::WHOLE).await?;
-            option("--pod-json", paths.run_dir.join(&object).display().to_string());
+            let live = cluster.pod(&namespace, &name).await?;
+            Some(live.ok_or_else(|| Stop::harness("it has no object"))?.to_string())
         }
-        _ => {
+        _ => step.docstring.clone(),
+    };
+    if let Some(text) = &text {
+        hand.write(&own, text.as_bytes(), Writing::WHOLE).await?;
+        option("--pod-json", paths.run_dir.join(&object).display().to_string());
+    }
+    if !matches!(how.as_str(), " by its object" | " without a name") {
+        option("--conf", paths.conf_dir.join("10-lab.conflist").display().to_string());
+        if text.is_none() {
             option("--pod", format!("{namespace}/{name}"));
-            option("--conf", paths.conf_dir.join("10-lab.conflist").display().to_string());
         }
     }
     let run = Run { root, ..Run::new(Network::Node, words, PROMPT) };
     world.answer = Some(hand.run(run).await?);
-    if how == " by its object" {
+    if text.is_some() {
         hand.remove(&own).await?;
     }
     Ok(())
