@@ -61,3 +61,9 @@ Feature: What explain says of a packet is what becomes of it
     Then explain foretells that UDP from "cart" to "outside" port 53 passes 15053
     And explain foretells that TCP from "cart" to "outside" port 53 passes 15053
     And explain foretells that UDP from "cart" to "outside" port 53 as its proxy is direct
+
+  @mutant:explain-forgets-names
+  Scenario: A group of the node, by its name
+    Given the plugin's environment has ISTIO_OUTBOUND_OWNER_GROUPS = "root"
+    Then explain foretells that TCP from "cart" to "outside" port 8080 as group 0 passes 15001
+    And explain foretells that TCP from "cart" to "outside" port 8080 as group 2000 is direct

@@ -84,3 +84,9 @@ Feature: What one connection cannot show is looked at as well
     Then it runs
     And its init container "istio-validation" has said "redirection works"
     And its init container "istio-validation" has not said "path="
+
+  @mutant:validation-forgets-names
+  Scenario: The proxy's user and group are given by their names
+    Given its own init container programs its rules
+    When its init container "istio-init" runs again with "-p 16001 -z 16006 -u root -g root --run-validation"
+    Then it ends with exit code 0 and says "path holds path=rules"

@@ -13,7 +13,7 @@ use crate::binaries::TOOL;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 
-/// In the words of a packet that is sent.
+/// In the words of a packet that is sent. `explain` has the plugin's environment.
 #[then(
     regex = r#"^explain foretells that (TCP|UDP) from "([^"]+)" to ("[^"]+"|itself|its loopback address) port (\d+)((?: over \w+)*(?: as (?:its proxy|its proxy's user|its proxy's group|root|user \d+|group \d+))?) (is direct|passes [\d and]+|ends at \d+)$"#
 )]
@@ -70,10 +70,11 @@ async fn explain(world: &mut LabWorld, line: &Line) -> Result<Value, Stop> {
         _ => format!("out {transport} {destination} uid {uid} gid {gid}"),
     };
     let namespace = world.pod(&subject)?.namespace.clone();
+    let environment = world.node.plugin_env.clone();
     let cluster = world.cluster().await?;
     let object = cluster.pod(&namespace, &subject).await?.ok_or_else(|| Stop::harness("it has no object"))?;
     let words = [TOOL, "explain", "--pod", "-", "-o", "json", "--packet", &packet];
-    let run = Run { stdin: object.to_string(), ..Run::new(Network::Node, words, PROMPT) };
+    let run = Run { stdin: object.to_string(), environment, ..Run::new(Network::Node, words, PROMPT) };
     let answer = cluster.node()?.hand().await?.run(run).await?;
     let packets = answer.json()["packets"].take();
     match packets.as_array().map(Vec::as_slice) {
