@@ -45,6 +45,15 @@ Feature: An init container writes rules in the form that it is told to
       | iptables-nft    |
       | iptables-legacy |
 
+  @iptables-tools @millrace @mutant:native-tables-by-their-rules
+  Scenario: Native rules are replaced through iptables-nft, which knows a group by its name
+    Given its mesh's metadata has MILLRACE_BACKEND = "nft"
+    When its init container "istio-init" runs again with "--backend=iptables-nft -g root"
+    Then it ends with exit code 0 and says "rules replaced backend=iptables-nft "
+    And its namespace holds one set of rules, that of iptables-nft
+    And TCP from "cart" to "outside" port 8080 passes 15001
+    And TCP from "cart" to "outside" port 8080 as group 0 is direct
+
   @iptables-tools @mutant:always-written
   Scenario Outline: The same again through <tool> changes nothing
     Given its mesh's metadata has MILLRACE_BACKEND = "<tool>"
