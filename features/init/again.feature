@@ -67,6 +67,19 @@ Feature: The program of an init container can be called again, and for other end
     Then it ends with exit code 0 and says "rules removed"
     And its packets with mark 1337 are not looked up in table 133
 
+  @ipv6 @mutant:clean-up-of-one-family
+  Scenario: Clean-up without --dual-stack leaves nothing of either family
+    Given its addresses are IPv4 and IPv6
+    And its mesh's metadata has ISTIO_DUAL_STACK = "true"
+    And its inbound traffic is caught by TPROXY
+    Then it has the address ::6
+    And its packets with mark 1337 are looked up in table 133 once over IPv6, where every address is local
+    When its init container "istio-init" runs again with "--cleanup-only --dual-stack=false"
+    Then it ends with exit code 0 and says "rules removed"
+    And its packets with mark 1337 are not looked up in table 133
+    And it does not have the address ::6
+    And its namespace holds no rule
+
   @mutant:dry-run-applies @mutant:dry-run-silent
   Scenario Outline: A dry run says what it would write, and writes nothing: <arguments>
     When its init container "istio-init" runs again with "<arguments>"

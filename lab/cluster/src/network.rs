@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use redirect::Redirect;
 use serde::{Deserialize, Serialize};
 
-/// All rules and policy routes of a network namespace.
+/// All rules, policy routes and addresses of a network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveNetwork {
     /// Generation of nf_tables, which counts its transactions. Legacy tables count none.
@@ -17,6 +17,8 @@ pub struct LiveNetwork {
     pub rules: Vec<LiveRule>,
     /// Lookups by mark.
     pub policies: Vec<LivePolicy>,
+    /// Addresses of its interfaces, of loopback as well.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// A table.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The network namespace that this thread is in: rules with counters, policy routes, and how the rules differ from what a pod wants.
+//! The network namespace that this thread is in: rules with counters, policy routes, addresses, and how the rules differ from what a pod wants.
 
 use std::io;
 use std::net::IpAddr;
@@ -25,7 +25,8 @@ pub async fn inspect() -> anyhow::Result<LiveNetwork> {
     let legacy = legacy::read()?;
     let tables = tables_of(&snapshot).chain(legacy_tables(&legacy)).collect();
     let rules = rules_of(&snapshot).chain(legacy_rules(&legacy)).collect();
-    Ok(LiveNetwork { generation: snapshot.generation, tables, rules, policies: policies().await? })
+    let addresses = netfilter::address::list()?.into_iter().map(|address| address.ip).collect();
+    Ok(LiveNetwork { generation: snapshot.generation, tables, rules, policies: policies().await?, addresses })
 }
 
 fn tables_of(snapshot: &Snapshot) -> impl Iterator<Item = LiveTable> {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The policy routes of a pod's network: which marked packets are looked up in which table.
+//! The policy routes of a pod's network (which marked packets are looked up in which table), and its addresses.
+
+use std::net::IpAddr;
 
 use cluster::network::LivePolicy;
 use cucumber::then;
 
+use super::rules::network;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 
@@ -23,9 +26,17 @@ async fn never(world: &mut LabWorld, mark: u32, table: u32) -> Step {
     expect_eq("the lookups that were found", &find(world, mark, table).await?, &Vec::new())
 }
 
+/// An address of any of its interfaces, of `lo` as well.
+#[then(regex = "^it (has|does not have) the address (\\S+)$")]
+async fn has_address(world: &mut LabWorld, whether: String, address: IpAddr) -> Step {
+    let found = network(world).await?.addresses;
+    match found.contains(&address) == (whether == "has") {
+        true => Ok(()),
+        false => Err(Stop::wrong(format!("its addresses are {found:?}"))),
+    }
+}
+
 async fn find(world: &mut LabWorld, mark: u32, table: u32) -> Result<Vec<LivePolicy>, Stop> {
-    let name = world.it.clone();
-    world.run_pod(&name).await?;
-    let network = world.workload(&name).await?.network().await?;
+    let network = network(world).await?;
     Ok(network.policies.into_iter().filter(|policy| policy.mark == mark && policy.table == table).collect())
 }
