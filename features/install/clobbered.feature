@@ -69,6 +69,13 @@ Feature: What others do to the CNI directory is healed (field S8 and S26; instal
     And the node agent becomes ready within 20 s
     And the runtime has loaded "lab-net, istio-cni" within 5000 ms
 
+  @mutant:moved-stays
+  Scenario: The directory is moved away and made again
+    Given its log may have the error "what took its place cannot be seen from here"
+    When the CNI directory is moved away and made again
+    Then the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 20000 ms
+    And the node agent becomes ready within 20 s
+
   @mutant:credentials-held
   Scenario: Credentials follow while a fight is waited out (installer fault 9)
     When somebody restores "10-lab.conflist" 8 times, as soon as it is changed

@@ -128,13 +128,20 @@ async fn fights(world: &mut LabWorld, file: String, times: u32) -> Step {
     Ok(())
 }
 
-/// Recreates it with its former files.
-#[when("the CNI directory is deleted and made again")]
-async fn deleted_and_made(world: &mut LabWorld) -> Step {
+/// Recreates it with its former files. One that was moved ends below it, where the end of the scenario removes it.
+#[when(regex = "^the CNI directory is (deleted|moved away) and made again$")]
+async fn made_again(world: &mut LabWorld, how: String) -> Step {
     let node = files(world).await?;
     let directory = &node.paths.conf_dir;
-    node.hand.remove(directory).await?;
-    node.hand.make_directory(directory).await?;
+    let aside = directory.with_extension("moved");
+    if how == "deleted" {
+        node.hand.remove(directory).await?;
+        node.hand.make_directory(directory).await?;
+    } else {
+        node.hand.rename(directory, &aside).await?;
+        node.hand.make_directory(directory).await?;
+        node.hand.rename(&aside, &directory.join("moved")).await?;
+    }
     for (file, text) in &world.agent.before {
         node.write(&directory.join(file), text).await?;
     }
