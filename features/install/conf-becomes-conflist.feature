@@ -45,3 +45,19 @@ Feature: A .conf of one plugin becomes a .conflist (installer faults 1 and 8; cr
     Then the configuration "10-lab.conf" is not there
     And the conflist "10-lab.conflist" lists "other, istio-cni" within 5000 ms
     And the configuration "10-lab.conf.conflist" is not there
+
+  @mutant:former-list-first
+  Scenario: It is followed back to its former network, by agents that made none of the lists
+    Given the node agent is ready
+    And pods may be left that nobody can delete: "failed to find plugin "other""
+    When the node agent is killed
+    And somebody writes "10-lab.conf":
+      """
+      {"cniVersion": "1.0.0", "name": "other", "type": "other"}
+      """
+    Then the conflist "10-lab.conf.conflist" lists "other, istio-cni" within 5000 ms
+    When the node agent is killed
+    And somebody restores "10-lab.conf"
+    Then the configuration "10-lab.conf" is not there
+    And the conflist "10-lab.conf.conflist" lists "lab-net, istio-cni" within 5000 ms
+    And the runtime has loaded "lab-net, istio-cni" within 5000 ms
