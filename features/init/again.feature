@@ -67,7 +67,7 @@ Feature: The program of an init container can be called again, and for other end
     Then it ends with exit code 0 and says "rules removed"
     And its packets with mark 1337 are not looked up in table 133
 
-  @ipv6 @mutant:clean-up-of-one-family
+  @ipv6 @mutant:clean-up-of-one-family @mutant:clean-up-leaves-helper
   Scenario: Clean-up without --dual-stack leaves nothing of either family
     Given its addresses are IPv4 and IPv6
     And its mesh's metadata has ISTIO_DUAL_STACK = "true"
