@@ -34,3 +34,18 @@ Feature: CNI_NETWORK_CONFIG is a template of our entry, and one that the plugin 
     And our entry in "10-lab.conflist" has "plugin_log_level" = "info"
     And our entry in "10-lab.conflist" has "exclude_namespaces" = ["kube-system"]
     And our entry in "10-lab.conflist" has no "cniVersion"
+
+  @mutant:old-keys-hidden
+  Scenario: What it says by the keys of 1.22 counts, too
+    Given the node agent's setting "EXCLUDE_NAMESPACES" is "kube-system"
+    And the node agent's setting "CNI_NETWORK_CONFIG" is:
+      """
+      {"type": "istio-cni", "log_level": "debug", "kubernetes": {"exclude_namespaces": ["shop"]}}
+      """
+    And pod "cart" of the mesh
+    And it is in namespace "shop"
+    When the node agent is deployed
+    Then the node agent becomes ready within 10 s
+    And our entry in "10-lab.conflist" has no "plugin_log_level"
+    And it runs
+    And its namespace holds no rule

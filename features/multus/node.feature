@@ -21,6 +21,21 @@ Feature: Multus on the node, thin and thick (field S16)
       | thin  |
       | thick |
 
+  @mutant:inline-unread
+  Scenario: Multus that runs the networks that it has inline reads no other file
+    Given the node agent's setting "CNI_CONF_NAME" is "10-lab.conflist"
+    And the node agent is ready
+    When somebody writes "00-multus.conf":
+      """
+      {"name": "multus", "type": "multus", "delegates": [{"name": "n", "cniVersion": "1.0.0", "plugins": [{"type": "lab-net"}]}]}
+      """
+    Then the node agent is not ready: "00-multus.conf"
+    When somebody writes "00-multus.conf":
+      """
+      {"name": "multus", "type": "multus", "delegates": [{"name": "n", "cniVersion": "1.0.0", "plugins": [{"type": "lab-net"}, {"type": "istio-cni"}]}]}
+      """
+    Then the node agent becomes ready within 10 s
+
   @mutant:standalone-chained
   Scenario: A file of our own is in its directory
     Given the node agent's CNI directory is "/etc/cni/multus/net.d"

@@ -39,6 +39,15 @@ Feature: A virtual machine in a pod goes through the pod's proxy
     And its annotation "traffic.sidecar.istio.io/includeOutboundIPRanges" is "{outside/16}"
     Then TCP from the guest of "vm" to "outside" port 8080 passes 15001
 
+  @mutant:lone-return-stays
+  Scenario: One that is named no longer, where no range was redirected
+    Given its annotation "istio.io/reroute-virtual-interfaces" is "k6t-eth0"
+    And its annotation "traffic.sidecar.istio.io/includeOutboundIPRanges" is ""
+    Then TCP from "vm" to "outside" port 8080 is direct
+    When its annotation "istio.io/reroute-virtual-interfaces" becomes ""
+    And the plugin's ADD is repeated
+    Then TCP from the guest of "vm" to "outside" port 8080 ends at 15006
+
   @mutant:no-inbound-capture
   Scenario: An interface that nobody names is one like any other: its traffic is inbound
     Then TCP from the guest of "vm" to "outside" port 8080 ends at 15006

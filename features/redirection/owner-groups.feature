@@ -22,11 +22,13 @@ Feature: The groups whose traffic is caught can be chosen for a node
       | groups    | group | ending       |
       | 2000      | 2000  | passes 15001 |
       | 2000,2001 | 2001  | passes 15001 |
+      | root      | 0     | passes 15001 |
 
     @mutant:owner-groups-ignored
     Examples:
       | groups    | group | ending       |
       | 2000      | 2001  | is direct    |
+      | root      | 2000  | is direct    |
       | 2000,2001 | 2002  | is direct    |
       |           | 2000  | is direct    |
 

@@ -187,7 +187,8 @@ impl Controller {
                 self.owners.came_up(known.owner(), known.seen);
             }
             known.broken = None;
-            if !known.is_wanted(&self.rules.settings) {
+            let is_wanted = known.is_wanted(&self.rules.settings);
+            if !is_wanted {
                 (known.attempts, known.failures, known.conflicts) = (0, 0, 0);
                 known.due = None;
             }
