@@ -220,14 +220,6 @@ impl ApiServer {
         listen::serve(Socket(Arc::clone(&self.shared)), listener, &tls)
     }
 
-    /// The same without TLS.
-    ///
-    /// # Errors
-    /// [`ServeError`] if the listener cannot be used.
-    pub fn serve_plain(&self, listener: std::net::TcpListener) -> Result<ServerHandle, ServeError> {
-        listen::serve(Socket(Arc::clone(&self.shared)), listener, &Tls::default())
-    }
-
     /// Those who answer for logs of containers and run programs in them. The first call counts.
     pub fn set_kubelets(&self, kubelets: Arc<dyn Kubelets>) {
         let _those_before = self.shared.kubelets().set(kubelets);

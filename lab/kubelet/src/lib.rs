@@ -5,18 +5,18 @@
 //! | module | noun |
 //! |---|---|
 //! | [`tier`] | the cluster: API, nodes, directory |
-//! | [`traits`], [`asked`] | [`cluster`]'s traits, implemented |
+//! | [`traits`], `operations` | [`cluster`]'s traits, implemented |
 //! | [`control_plane`] | an embedded control plane, with or without embedded nodes |
 //! | [`api_access`], `informer`, `heartbeat` | the API server that nodes belong to, theirs or one that they join; its changes; their leases |
 //! | [`controller`] | pods of a node are started and stopped there |
 //! | [`scheduler`], `scheduling`, [`fit`] | which node runs which pod |
 //! | [`controllers`] | DaemonSets, Deployments, ReplicaSets, StatefulSets, Jobs |
-//! | [`network`], [`readiness`], [`restart`] | whether the node's network is ready, and what follows; runtime and kubelet start anew |
+//! | [`network`], [`runtime_status`], [`restart`] | whether the node's network is ready, and what follows; runtime and kubelet start anew |
 //! | [`node`], [`slot`] | a node; one pod on it |
 //! | [`pod`], [`life`], [`ending`] | what a pod asks for; how it is kept running; how it ends |
 //! | [`sandbox`], [`containers`], [`status`] | its network, processes, report |
 //! | [`images`] | which images a node has |
-//! | [`furnish`], [`env`], [`volumes`], [`account`], [`probe`] | what its containers find, and how one is found ready |
+//! | [`furnish`], [`env`], [`volumes`], [`account`], [`http_probe`] | what its containers find, and how one is found ready |
 //! | [`cni`] | the runtime's side of CNI |
 //! | [`workload`] | a running pod as a probe |
 //! | [`output`], [`logs`], [`exec`] | what containers print; `kubectl logs` and `kubectl exec` |
@@ -28,13 +28,12 @@
 //! | [`wire`], [`services`] | the network between nodes and to the outside; addresses of services |
 //! | [`netns`], [`pids`], [`rootfs`] | the namespaces of pods, nodes and containers |
 //! | [`process`], [`rights`] | one process, what it may do |
-//! | [`options`], [`probes`], [`error`] | setting up, what the machine can do, what can go wrong |
+//! | [`options`], [`preflight`], [`error`] | setting up, what the machine can do, what can go wrong |
 
 pub mod account;
 pub mod agent;
 pub mod api_access;
 mod applied;
-mod asked;
 pub mod cni;
 pub mod containers;
 mod contention;
@@ -51,6 +50,7 @@ pub mod fit;
 pub mod furnish;
 pub mod hand;
 mod heartbeat;
+pub mod http_probe;
 pub mod images;
 mod informer;
 pub mod life;
@@ -59,19 +59,19 @@ pub mod memory;
 pub mod netns;
 pub mod network;
 pub mod node;
+mod operations;
 pub mod options;
 pub mod output;
 mod pace;
 pub mod pids;
 pub mod pod;
-pub mod probe;
-pub mod probes;
+pub mod preflight;
 pub mod process;
 pub mod reach;
-pub mod readiness;
 pub mod restart;
 pub mod rights;
 pub mod rootfs;
+pub mod runtime_status;
 pub mod sandbox;
 pub mod scheduler;
 mod scheduling;

@@ -11,11 +11,11 @@ use cluster::{Actor, PodStart};
 use futures::future::{BoxFuture, FutureExt as _, select_all};
 
 use crate::containers::{self, Ending, NOT_PROBED};
+use crate::http_probe::{HttpProbe, Seen};
 use crate::network::TRANSIENT;
 use crate::node::NetnsNode;
 use crate::pace;
 use crate::pod::{Planned, Restart};
-use crate::probe::{HttpProbe, Seen};
 use crate::slot::{Parts, Slot};
 
 /// Maximum backoff of a kubelet.

@@ -25,6 +25,9 @@ use crate::error::Error;
 /// Range of the node's users that a pod with users of its own has, as a runtime maps it: the first, and how many there are.
 pub const USER_RANGE: (u32, u32) = (100_000, 65_536);
 
+/// Namespace of this process.
+pub const OWN: &str = "/proc/self/ns/net";
+
 /// Index of `lo` in every namespace.
 const LOOPBACK: u32 = 1;
 
@@ -106,19 +109,6 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Sets `lo` up.
-    ///
-    /// # Errors
-    /// The kernel refuses it.
-    pub async fn set_loopback_up(&self) -> Result<(), Error> {
-        let opened = inside(self.path(), rtnetlink::new_connection).await?;
-        let (connection, handle, _) = opened.map_err(Error::system("open a netlink socket"))?;
-        let connection = tokio::spawn(connection);
-        let up = handle.link().change(LinkUnspec::new_with_index(LOOPBACK).up().build()).execute().await;
-        connection.abort();
-        Ok(up?)
-    }
-
     /// Its path: `CNI_NETNS`.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -150,6 +140,19 @@ impl Drop for Namespace {
     fn drop(&mut self) {
         self.let_go();
     }
+}
+
+/// Sets `lo` of a namespace up.
+///
+/// # Errors
+/// The kernel refuses it.
+pub async fn set_loopback_up(path: &Path) -> Result<(), Error> {
+    let opened = inside(path, rtnetlink::new_connection).await?;
+    let (connection, handle, _) = opened.map_err(Error::system("open a netlink socket"))?;
+    let connection = tokio::spawn(connection);
+    let up = handle.link().change(LinkUnspec::new_with_index(LOOPBACK).up().build()).execute().await;
+    connection.abort();
+    Ok(up?)
 }
 
 /// Runs `work` on a thread that is inside the namespace at `path`, within the current runtime's context. A process that it

@@ -105,7 +105,7 @@ impl NetnsNode {
         lay_out(options, &paths)?;
         let binaries = &options.binaries;
         let netns = Namespace::create(&below("node.netns"), NamespaceRole::Node).await?;
-        netns.set_loopback_up().await?;
+        netns::set_loopback_up(netns.path()).await?;
         netns::filter_reverse_paths(netns.path(), options.rp_filter).await?;
         // The hand, too, which may be there before a pod is, sees pods' namespaces.
         let shared = SharedDirectory::new(&paths.netns_dir)?;

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use crate::env::Sources;
 use crate::error::Error;
+use crate::http_probe::HttpProbe;
 use crate::netns::USER_RANGE;
-use crate::probe::HttpProbe;
 use crate::process::Program;
 use crate::rights::Rights;
 use crate::volumes::{Content, MountPoint, Volume, places, volumes};

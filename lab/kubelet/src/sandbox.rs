@@ -79,12 +79,12 @@ impl Sandbox {
         netns::filter_reverse_paths(&path, place.rp_filter).await?;
         let attachment = attachment(plan, attempt, &place.seen_as.join(name));
         if chain.profile.loopback == Loopback::First {
-            namespace.set_loopback_up().await?;
+            netns::set_loopback_up(namespace.path()).await?;
         }
         let result = chain.add(&attachment).await?;
         if chain.profile.loopback == Loopback::Beside {
             // The worst of what may come.
-            namespace.set_loopback_up().await?;
+            netns::set_loopback_up(namespace.path()).await?;
         }
         let (first, further): (Vec<_>, Vec<_>) =
             addresses(&result).into_iter().partition(|(name, _)| *name == attachment.ifname);

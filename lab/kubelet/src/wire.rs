@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::netns::{Namespace, NamespaceRole};
+use crate::netns::{self, Namespace, NamespaceRole};
 use crate::options::{ClusterOptions, Leaving};
 use crate::process::{Process, Program};
 
@@ -67,7 +67,7 @@ impl Wire {
     pub async fn create(options: &ClusterOptions) -> Result<Self, Error> {
         let path = options.directory.join("router.netns");
         let router = Namespace::create(&path, NamespaceRole::Node).await?;
-        router.set_loopback_up().await?;
+        netns::set_loopback_up(router.path()).await?;
         let (workload, deadline) = (options.binaries.workload.clone(), options.deadlines.process);
         Ok(Self { workload, deadline, leaving: options.leaving, host: None, outside: None, router })
     }
@@ -87,7 +87,7 @@ impl Wire {
     /// The kernel refuses it, or it does not come up.
     pub async fn add_outside(&mut self, directory: &Path) -> Result<(), Error> {
         let outside = Namespace::create(&directory.join("outside.netns"), NamespaceRole::Pod).await?;
-        outside.set_loopback_up().await?;
+        netns::set_loopback_up(outside.path()).await?;
         let reach: &[&str] = if self.leaving == Leaving::Masqueraded { &NODES } else { &[] };
         let reach: Vec<_> = reach.iter().map(|range| (*range).to_owned()).collect();
         self.link(outside.path(), "outside", &OUTSIDE.map(str::to_owned), &reach, &[]).await?;

@@ -2,7 +2,7 @@
 //! State that outlives a scenario of a run that has the cluster to itself: the nodes as it is to leave them, and what is to be undone.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::before::Before;
@@ -14,9 +14,9 @@ const ONCE_MORE: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(crate) struct Baseline {
     /// The nodes before the last scenario that began in a cluster without leftovers; none before the first.
-    nodes: Mutex<Arc<Vec<Before>>>,
-    condition: Mutex<Condition>,
-    changes: Mutex<Changes>,
+    pub(crate) nodes: Arc<Vec<Before>>,
+    pub(crate) condition: Condition,
+    pub(crate) changes: Changes,
 }
 
 /// The cluster beside its baseline.
@@ -53,31 +53,14 @@ pub(crate) struct Changes {
 }
 
 impl Baseline {
-    pub(crate) fn condition(&self) -> Condition {
-        *self.condition.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn becomes(&self, condition: Condition) {
-        *self.condition.lock().unwrap_or_else(PoisonError::into_inner) = condition;
-    }
-
-    /// The nodes as a scenario is to leave them.
-    pub(crate) fn nodes(&self) -> Arc<Vec<Before>> {
-        Arc::clone(&self.nodes.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The same of a scenario that begins: as it finds them, since owner and network change theirs during a run. Leftovers are no one's wish, so after
-    /// a scenario that had any the former baseline stays.
-    pub(crate) fn begin(&self, found: Vec<Before>) -> Arc<Vec<Before>> {
-        if self.condition() == Condition::Same {
-            *self.nodes.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(found);
+    /// The nodes as a scenario that begins is to leave them: as it finds them, since owner and network change theirs during a run. Leftovers are no
+    /// one's wish, so after a scenario that had any the former baseline stays.
+    pub(crate) fn begin(&mut self, found: Vec<Before>) -> Arc<Vec<Before>> {
+        if self.condition == Condition::Same {
+            self.nodes = Arc::new(found);
         }
-        self.becomes(Condition::Dirty);
-        self.nodes()
-    }
-
-    pub(crate) fn changes(&self) -> MutexGuard<'_, Changes> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.condition = Condition::Dirty;
+        Arc::clone(&self.nodes)
     }
 }
 
@@ -88,24 +71,24 @@ mod tests {
     #[test]
     fn what_is_dirty_is_tidied_first_and_a_wreck_costs_little() {
         let usual = Duration::from_secs(120);
-        assert_eq!(Baseline::default().condition().deadline(usual), None);
+        assert_eq!(Baseline::default().condition.deadline(usual), None);
         assert_eq!(Condition::Dirty.deadline(usual), Some(usual));
         assert_eq!(Condition::Wrecked.deadline(usual), Some(ONCE_MORE));
     }
 
     #[test]
     fn what_the_owner_changes_between_scenarios_stays_and_leftovers_do_not() {
-        let baseline = Baseline::default();
-        let begin = |plugin: &str| {
+        let mut baseline = Baseline::default();
+        let begin = |baseline: &mut Baseline, plugin: &str| {
             let (configurations, node) = Default::default();
             let found = vec![Before { configurations, plugins: [plugin.to_owned()].into(), node }];
             baseline.begin(found)[0].plugins.iter().next().cloned().unwrap_or_default()
         };
-        assert_eq!(begin("first"), "first");
-        assert_eq!(begin("dirty"), "first");
-        baseline.becomes(Condition::Wrecked);
-        assert_eq!(begin("wrecked"), "first");
-        baseline.becomes(Condition::Same);
-        assert_eq!(begin("owners"), "owners");
+        assert_eq!(begin(&mut baseline, "first"), "first");
+        assert_eq!(begin(&mut baseline, "dirty"), "first");
+        baseline.condition = Condition::Wrecked;
+        assert_eq!(begin(&mut baseline, "wrecked"), "first");
+        baseline.condition = Condition::Same;
+        assert_eq!(begin(&mut baseline, "owners"), "owners");
     }
 }

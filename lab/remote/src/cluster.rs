@@ -111,7 +111,7 @@ impl RemoteCluster {
     async fn take(&mut self, session: &Session) -> Result<(), LabError> {
         self.tidy().await?;
         let now = try_join_all(self.nodes.iter().map(seen)).await?;
-        let baseline = session.baseline.begin(now);
+        let baseline = session.baseline().begin(now);
         for (node, before) in self.nodes.iter_mut().zip(baseline.iter()) {
             node.network = before.network();
         }
@@ -247,13 +247,13 @@ impl Machines for RemoteCluster {
     }
 
     async fn set_memory(&self, node: &str, memory: Memory) -> Result<(), LabError> {
-        let (machines, changes) = (self.owned_machines()?, || self.session().baseline.changes());
+        let (machines, changes) = (self.owned_machines()?, || self.session().baseline());
         if memory == Memory::Short {
-            changes().short = Some(node.to_owned());
+            changes().changes.short = Some(node.to_owned());
         }
         machines.set_memory(node, memory).await?;
         if memory == Memory::Enough {
-            changes().short = None;
+            changes().changes.short = None;
         }
         Ok(self.session().lay_hand_again(node).await?)
     }
@@ -269,14 +269,14 @@ impl Machines for RemoteCluster {
 
     async fn trust(&self, authorities: &str) -> Result<(), LabError> {
         let machines = self.owned_machines()?;
-        self.session().baseline.changes().trusts_others = true;
+        self.session().baseline().changes.trusts_others = true;
         machines.trust(authorities).await
     }
 
     /// A runtime goes on watching what is beneath a new mount, so it is restarted.
     async fn lay_disk(&self, node: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {
         let machines = self.owned_machines()?;
-        self.session().baseline.changes().disk = Some((node.to_owned(), directory.to_owned()));
+        self.session().baseline().changes.disk = Some((node.to_owned(), directory.to_owned()));
         machines.lay_disk(node, directory, disk).await?;
         self.restart_runtime(node).await
     }
@@ -287,7 +287,7 @@ impl Machines for RemoteCluster {
 
     async fn lift_disk(&self, node: &str, directory: &Path) -> Result<(), LabError> {
         self.owned_machines()?.lift_disk(node, directory).await?;
-        self.session().baseline.changes().disk = None;
+        self.session().baseline().changes.disk = None;
         self.restart_runtime(node).await
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cluster::{Front, Issuer, Leftovers, Machines};
@@ -59,7 +59,7 @@ pub struct Session {
     pub(crate) owned: Option<Owned>,
     /// Where the run has the cluster to itself.
     pub(crate) feed: Option<Arc<Feed>>,
-    pub(crate) baseline: Arc<Baseline>,
+    baseline: Arc<Mutex<Baseline>>,
 }
 
 impl std::fmt::Debug for Session {
@@ -176,6 +176,10 @@ impl Session {
         let hand = hands::again(&self.client, &own_namespace(&self.options.run), node, &self.options).await?;
         self.hands.lock().unwrap_or_else(PoisonError::into_inner).insert(node.to_owned(), hand);
         Ok(())
+    }
+
+    pub(crate) fn baseline(&self) -> MutexGuard<'_, Baseline> {
+        self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A number that no other scenario of the run has.

@@ -6,12 +6,13 @@ use cluster::Probe;
 use crate::exit::Exit;
 use crate::plan::{Place, Privilege};
 use crate::report::kernel_release;
-use crate::{board, lacks, net, probe};
+use crate::tier::netns;
+use crate::{board, lacks, probe};
 
 /// Prints every probe with its evidence, and how to install missing tools.
 pub async fn run(place: &Place, strict: bool, without_musl: Option<&str>) -> anyhow::Result<Exit> {
     if place.is_sandbox() {
-        net::raise_loopback().await?;
+        netns::set_loopback_up(netns::OWN.as_ref()).await?;
     }
     let probes = probe::gather(place).await?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -25,7 +25,6 @@
 //! | [`truth`] | the binaries under test as the truth table calls them |
 //! | [`vocabulary`] | every step, its description and an example |
 //! | [`mutants`] | named defects: which there are, and whether they are caught |
-//! | [`net`] | the sandbox' own network |
 
 pub mod archive;
 pub mod back_ends;
@@ -54,7 +53,6 @@ pub mod locate;
 pub mod merge;
 pub mod mutants;
 pub mod names;
-pub mod net;
 pub mod pack;
 pub mod plan;
 pub mod pod;

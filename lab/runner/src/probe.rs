@@ -20,7 +20,7 @@ use crate::catalogue::{Entry, NEEDS};
 use crate::immutable;
 use crate::lacks;
 use crate::plan::{Place, Privilege};
-use crate::tier::probes;
+use crate::tier::preflight;
 
 /// The user that an injected proxy runs as unless the platform says otherwise; rules name it.
 const PROXY_UID: u32 = 1337;
@@ -44,7 +44,7 @@ pub fn all(privilege: &Privilege) -> Vec<Probe> {
 
 /// Back end for this machine, and why; or why none works.
 pub async fn back_end() -> anyhow::Result<String> {
-    Ok(tokio::task::spawn_blocking(probes::back_end).await?)
+    Ok(tokio::task::spawn_blocking(preflight::back_end).await?)
 }
 
 /// Runs every probe without blocking the runtime.
@@ -76,14 +76,14 @@ pub fn unmet(entry: &Entry, probes: &[Probe]) -> Option<String> {
 fn real_kernel(privilege: &Privilege) -> Probe {
     let (met, evidence) = match privilege {
         Privilege::Denied { reason } => (false, reason.clone()),
-        Privilege::Root => probes::rules().map_or_else(
+        Privilege::Root => preflight::rules().map_or_else(
             |why| (false, format!("namespaces as root, but {why}")),
             |how| (true, format!("namespaces as root; {how}")),
         ),
         Privilege::UserNamespace { mapping } if !is_mapped(PROXY_UID) => {
             (false, format!("a rule on uid {PROXY_UID} needs that user in the namespace: {mapping}"))
         }
-        Privilege::UserNamespace { mapping } => probes::rules().map_or_else(
+        Privilege::UserNamespace { mapping } => preflight::rules().map_or_else(
             |why| (false, format!("user namespace, {mapping}, but {why}")),
             |how| (true, format!("user namespace, {mapping}; {how}")),
         ),
@@ -112,7 +112,7 @@ const TOOLS: [&str; 4] =
 fn iptables_tools(privilege: &Privilege) -> Probe {
     let found = match privilege {
         Privilege::Denied { reason } => Err(reason.clone()),
-        _ => probes::in_a_namespace(|| TOOLS.into_iter().try_for_each(makes_a_table)),
+        _ => preflight::in_a_namespace(|| TOOLS.into_iter().try_for_each(makes_a_table)),
     };
     let evidence = match &found {
         Ok(()) => format!("each made a table: {}", TOOLS.join(", ")),
@@ -166,7 +166,7 @@ fn try_tracing() -> Result<(), String> {
 
 /// Pods with users of their own need room for one more user namespace, and users of the node to map.
 fn own_users(privilege: &Privilege) -> Probe {
-    let last = probes::last_user();
+    let last = preflight::last_user();
     let mapped = matches!(privilege, Privilege::Root) || is_mapped(last);
     let path = "/proc/sys/user/max_user_namespaces";
     let most = std::fs::read_to_string(path).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::tier::started::Started;
-use crate::tier::{self, EXCHANGE, Session, SessionOptions, Whole};
+use crate::tier::{self, EXCHANGE, Session, SessionOptions, Whole, netns};
 use anyhow::Context as _;
 use cluster::Probe;
 use cucumber::{Cucumber, World as _, WriterExt as _, cli, event, gherkin, runner};
@@ -26,14 +26,14 @@ use crate::steps::world::{Lab, LabWorld};
 use crate::sweep::{self, Cell, Measured, Sweep};
 use crate::verdict::{Record, Verdict};
 use crate::writer::Writer;
-use crate::{evidence, junit, lacks, net, probe, stress};
+use crate::{evidence, junit, lacks, probe, stress};
 
 /// Runs a plan to its end, or to an interruption.
 pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     let mut termination = Termination::listen()?;
     let plan = Arc::new(plan);
     if place.is_sandbox() {
-        net::raise_loopback().await.context("cannot bring lo up")?;
+        netns::set_loopback_up(netns::OWN.as_ref()).await.context("cannot bring lo up")?;
     }
     let selected = Catalogue::of(&plan.root, &plan.args)?;
     let catalogue = Arc::new(match &plan.mutants {

@@ -21,8 +21,8 @@ use cluster::{Chaos, Cluster, Fault, Filter, Installed, LabError, Leftovers, Nod
 use kubelet::account;
 use kubelet::options::Leaving;
 pub use kubelet::options::scaled;
-pub use kubelet::probes;
 use kubelet::{ClusterOptions, NetnsCluster};
+pub use kubelet::{netns, preflight};
 pub use node_plan::NodePlan;
 use redirect::ruleset::Family;
 use remote::RemoteCluster;

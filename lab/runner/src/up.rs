@@ -20,9 +20,9 @@ use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::plan::{Place, Privilege, Task, UpPlan, WantedCluster};
 use crate::run::Termination;
-use crate::tier::Standing;
 use crate::tier::started::{self, WORKLOAD};
-use crate::{board, net, report, sandbox, sut};
+use crate::tier::{Standing, netns};
+use crate::{board, report, sandbox, sut};
 
 /// Outside of the sandbox: builds, listens, decides.
 pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
@@ -88,7 +88,7 @@ pub async fn stay(plan: UpPlan, place: Place) -> anyhow::Result<Exit> {
     }
     let listener = inherited(plan.listener);
     let address = listener.local_addr().context("the API's listener was not inherited")?;
-    net::raise_loopback().await.context("cannot bring lo up")?;
+    netns::set_loopback_up(netns::OWN.as_ref()).await.context("cannot bring lo up")?;
     eprintln!("starting {}", count(plan.args.nodes));
     let cluster = tokio::select! {
         started = Standing::start(&plan, listener) => started?,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The end of a scenario and of a run, and what the next one does about a former end that left something. Every step is tried whatever became of the others.
 
+use std::sync::Arc;
+
 use cluster::{Cluster as _, Disk, LabError, Leftovers, Machines as _, Memory, SYSTEM_NAMESPACE};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Namespace;
@@ -64,7 +66,7 @@ impl RemoteCluster {
         }
         self.put_back(&mut left).await;
         if left.is_empty() {
-            self.session().baseline.becomes(Condition::Same);
+            self.session().baseline().condition = Condition::Same;
         }
         left
     }
@@ -75,7 +77,7 @@ impl RemoteCluster {
     /// Something is left.
     pub(super) async fn tidy(&self) -> Result<(), LabError> {
         let session = self.session();
-        let Some(deadline) = session.baseline.condition().deadline(session.options.deadline) else {
+        let Some(deadline) = session.baseline().condition.deadline(session.options.deadline) else {
             return Ok(());
         };
         let (mut left, run) = (Leftovers::default(), &session.options.run);
@@ -86,7 +88,7 @@ impl RemoteCluster {
         if left.is_empty() {
             return Ok(());
         }
-        session.baseline.becomes(Condition::Wrecked);
+        session.baseline().condition = Condition::Wrecked;
         let why = [left.networks, left.faults].concat().join("; ");
         Err(LabError::Harness {
             what: "make the cluster what it was before an earlier scenario".to_owned(),
@@ -96,14 +98,14 @@ impl RemoteCluster {
 
     /// Undoes what stands in the way of an end: a full disk, too little memory, a node without a network.
     async fn make_room(&self, left: &mut Leftovers) {
-        let changes = self.session().baseline.changes().clone();
+        let changes = self.session().baseline().changes.clone();
         if let Some((node, directory)) = changes.disk {
             left.note(self.turn_disk(&node, &directory, Disk::Room(ROOM)).await);
         }
         if let Some(node) = changes.short {
             left.note(self.set_memory(&node, Memory::Enough).await);
         }
-        let baseline = self.session().baseline.nodes();
+        let baseline = Arc::clone(&self.session().baseline().nodes);
         let given_back = self.nodes.iter().zip(baseline.iter()).map(async |(node, before)| {
             let mut left = give_back(node, before).await;
             if !left.is_empty() {
@@ -121,17 +123,17 @@ impl RemoteCluster {
 
     /// Makes the nodes what they were. Not before the pods are gone: DEL of these calls plugins that are on a disk, or come with the node agent.
     async fn put_back(&self, left: &mut Leftovers) {
-        let changes = self.session().baseline.changes().clone();
+        let changes = self.session().baseline().changes.clone();
         if let Some((node, directory)) = changes.disk {
             left.note(self.lift_disk(&node, &directory).await);
         }
-        let baseline = self.session().baseline.nodes();
+        let baseline = Arc::clone(&self.session().baseline().nodes);
         let restored = self.nodes.iter().zip(baseline.iter()).map(|(node, before)| restore(node, before));
         for its in join_all(restored).await {
             left.extend(its);
         }
         if changes.trusts_others && left.note(self.trust_its_own().await) {
-            self.session().baseline.changes().trusts_others = false;
+            self.session().baseline().changes.trusts_others = false;
         }
     }
 

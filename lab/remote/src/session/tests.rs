@@ -135,7 +135,7 @@ async fn nodes_of_an_interrupted_scenario_are_what_they_were() {
     let list = Content::File(b"{}".to_vec());
     let configurations = [("10-net.conflist".to_owned(), list)].into();
     let before = from(node(json!({ "zone": "a" }))).unwrap();
-    session.baseline.begin(vec![Before { configurations, plugins: Default::default(), node: before }]);
+    session.baseline().begin(vec![Before { configurations, plugins: Default::default(), node: before }]);
     server.upsert(node(json!({ "scenario": "x" }))).unwrap();
     session.end().await.unwrap();
     assert_eq!(written.try_recv().ok(), Some("/etc/cni/net.d/10-net.conflist".into()));

@@ -19,9 +19,9 @@ use crate::control_plane::ControlPlane;
 use crate::disk::LaidDisk;
 use crate::errand;
 use crate::error::Error;
+use crate::http_probe;
 use crate::netns::{self, Namespace, NamespaceRole};
 use crate::node::NetnsNode;
-use crate::probe;
 use crate::tier::NetnsCluster;
 
 #[async_trait]
@@ -113,7 +113,7 @@ impl Kubelet for NetnsCluster {
         let node = self.nodes.first().ok_or_else(|| Error::Missing("node".to_owned()))?;
         let file = node.paths.netns_dir.join(name);
         let left = Namespace::create(&file, NamespaceRole::Pod).await?;
-        left.set_loopback_up().await?;
+        netns::set_loopback_up(left.path()).await?;
         netns::add_addresses(&file, &[address]).await?;
         self.left.lock().unwrap_or_else(PoisonError::into_inner).push(left);
         Ok(())
@@ -178,7 +178,7 @@ impl NetnsCluster {
         let address = address.ok_or_else(|| Error::Missing(format!("address of pod {}", pod.name)))?;
         let path = path.to_owned();
         let asked = netns::inside(found.node.netns.path(), move || {
-            probe::ask(SocketAddr::new(address, port), &path, probe::TIMEOUT)
+            http_probe::ask(SocketAddr::new(address, port), &path, http_probe::TIMEOUT)
         });
         asked.await?.map_err(Error::system("ask a pod over HTTP"))
     }
