@@ -333,5 +333,5 @@ fn entries(answer: Answer) -> Handed<Vec<Entry>> {
 
 fn unexpected(answer: &impl fmt::Debug) -> HandError {
     let why = format!("it answers {answer:?}");
-    HandError::Lab(LabError::Harness { what: "understand the hand".to_owned(), why })
+    HandError::Lab(LabError::harness("understand the hand", why))
 }

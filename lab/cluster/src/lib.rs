@@ -23,6 +23,7 @@ pub mod server;
 pub mod traffic;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,6 +104,18 @@ pub enum LabError {
         /// The cause.
         why: String,
     },
+}
+
+impl LabError {
+    /// The tier cannot do it.
+    pub fn unsupported(tier: &'static str, what: impl Into<String>) -> Self {
+        Self::Unsupported { tier, what: what.into() }
+    }
+
+    /// The harness itself failed.
+    pub fn harness(what: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self::Harness { what: what.into(), why: why.to_string() }
+    }
 }
 
 /// Result of a pod's start.
@@ -209,34 +222,34 @@ pub trait Cluster: Send + Sync {
 
     /// The lab's own API server.
     fn server(&self) -> Result<&dyn Server, LabError> {
-        Err(LabError::Unsupported { tier: self.tier(), what: "look into the API server".to_owned() })
+        Err(LabError::unsupported(self.tier(), "look into the API server"))
     }
 
     /// Who issues the cluster's certificates.
     fn issuer(&self) -> Result<&dyn Issuer, LabError> {
-        Err(LabError::Unsupported { tier: self.tier(), what: "issue a certificate".to_owned() })
+        Err(LabError::unsupported(self.tier(), "issue a certificate"))
     }
 
     /// The lab's own kubelet.
     fn kubelet(&self) -> Result<&dyn Kubelet, LabError> {
-        Err(LabError::Unsupported { tier: self.tier(), what: "ask a kubelet for anything".to_owned() })
+        Err(LabError::unsupported(self.tier(), "ask a kubelet for anything"))
     }
 
     /// Its nodes as machines.
     fn machines(&self) -> Result<&dyn Machines, LabError> {
-        Err(LabError::Unsupported { tier: self.tier(), what: "restart a node, or what runs it".to_owned() })
+        Err(LabError::unsupported(self.tier(), "restart a node, or what runs it"))
     }
 
     /// Runs a program inside of a container, as `kubectl exec` does: the container's own, unless `words` begin with an absolute path.
     async fn exec(&self, pod: &PodName, container: &str, words: &[&str]) -> Result<CniAnswer, LabError> {
         let what = format!("run {words:?} in container {container:?} of pod {:?}", pod.name);
-        Err(LabError::Unsupported { tier: self.tier(), what })
+        Err(LabError::unsupported(self.tier(), what))
     }
 
     /// Asks a port of a pod for something over HTTP, from its node: the code, if there was one, and the body.
     async fn fetch(&self, pod: &PodName, port: u16, path: &str) -> Result<(Option<u16>, String), LabError> {
         let what = format!("ask port {port} of pod {:?} for {path}", pod.name);
-        Err(LabError::Unsupported { tier: self.tier(), what })
+        Err(LabError::unsupported(self.tier(), what))
     }
 
     /// Waits until a pod runs, however many starts that takes.
@@ -258,7 +271,7 @@ pub trait Cluster: Send + Sync {
     /// What stands between the API server and the nodes.
     fn front(&self) -> Result<&dyn Front, LabError> {
         let what = "put anybody between the API server and its nodes".to_owned();
-        Err(LabError::Unsupported { tier: self.tier(), what })
+        Err(LabError::unsupported(self.tier(), what))
     }
 
     /// Output of all containers on the nodes, `namespace/pod container: line`, where it can be had those of deleted pods as well.
@@ -296,12 +309,12 @@ pub trait Node: Send + Sync {
 
     /// As [`Node::call_plugin`], on another kernel than the node's.
     async fn call_plugin_on(&self, call: CniCall, kernel: &Kernel) -> Result<CniAnswer, LabError> {
-        Err(LabError::Unsupported { tier: "this tier", what: format!("call {} on {kernel:?}", call.plugin) })
+        Err(LabError::unsupported("this tier", format!("call {} on {kernel:?}", call.plugin)))
     }
 
     /// Every plugin call so far: chain position order, with answers.
     fn cni_calls(&self) -> Result<Vec<(CniCall, CniAnswer)>, LabError> {
-        Err(LabError::Unsupported { tier: "this tier", what: "see the runtime call its plugins".to_owned() })
+        Err(LabError::unsupported("this tier", "see the runtime call its plugins"))
     }
 
     /// The ADD of a plugin that the runtime has called last for a pod of that name.
@@ -313,29 +326,25 @@ pub trait Node: Send + Sync {
         let mut of_it = calls.filter(|call| {
             call.plugin == plugin && is(call, "CNI_COMMAND", "ADD") && is(call, "CNI_ARGS", &name)
         });
-        of_it.next_back().ok_or_else(|| LabError::Harness {
-            what: format!("find the ADD of {plugin} for {pod}"),
-            why: "the runtime has called none".to_owned(),
+        of_it.next_back().ok_or_else(|| {
+            LabError::harness(format!("find the ADD of {plugin} for {pod}"), "the runtime has called none")
         })
     }
 
     /// Types of the plugins that the runtime would call for a pod, in order; none if it has no network. What containerd tells as
     /// `cniconfig` of its status.
     fn loaded(&self) -> Result<Vec<String>, LabError> {
-        Err(LabError::Unsupported {
-            tier: "this tier",
-            what: "ask the runtime what it has loaded".to_owned(),
-        })
+        Err(LabError::unsupported("this tier", "ask the runtime what it has loaded"))
     }
 
     /// Its directories, where the tier has them in reach.
     fn paths(&self) -> Result<NodePaths, LabError> {
-        Err(LabError::Unsupported { tier: "this tier", what: "open a node's directories".to_owned() })
+        Err(LabError::unsupported("this tier", "open a node's directories"))
     }
 
     /// The lab's process on it: for its files, programs, processes and packets.
     async fn hand(&self) -> Result<Arc<dyn Hand>, LabError> {
-        Err(LabError::Unsupported { tier: "this tier", what: "lay a hand on a node".to_owned() })
+        Err(LabError::unsupported("this tier", "lay a hand on a node"))
     }
 
     /// Its directories, as it names them itself: paths for [`Node::hand`].
@@ -351,17 +360,17 @@ pub trait Node: Send + Sync {
     /// Sets a failed sandbox up again, as a kubelet does after its back-off, and waits until that start has ended.
     async fn retry_pod(&self, pod: &PodName, deadline: Duration) -> Result<PodStart, LabError> {
         let _ = (pod, deadline);
-        Err(LabError::Unsupported { tier: "this tier", what: "set a sandbox up again on request".to_owned() })
+        Err(LabError::unsupported("this tier", "set a sandbox up again on request"))
     }
 
     /// Makes the runtime call its chain; the inner error is the system under test's.
     async fn runtime_call(&self, call: RuntimeCall) -> Result<Result<Value, ChainFailure>, LabError> {
-        Err(LabError::Unsupported { tier: "this tier", what: format!("make the runtime call {call:?}") })
+        Err(LabError::unsupported("this tier", format!("make the runtime call {call:?}")))
     }
 
     /// Replaces the listener of the agent's socket.
     async fn set_agent(&self, agent: AgentStandIn) -> Result<(), LabError> {
-        Err(LabError::Unsupported { tier: "this tier", what: format!("stand in for the agent as {agent:?}") })
+        Err(LabError::unsupported("this tier", format!("stand in for the agent as {agent:?}")))
     }
 
     /// The requests that the stand-in got, in order; what was not JSON is a string.
@@ -385,15 +394,12 @@ pub trait Workload: Send + Sync {
     /// Its network, as the hand on its node finds it.
     fn network_namespace(&self) -> Result<Network, LabError> {
         let first = self.addresses().first().copied();
-        first.map(Network::Pod).ok_or_else(|| LabError::Harness {
-            what: "find a pod's network".to_owned(),
-            why: "it has no address".to_owned(),
-        })
+        first.map(Network::Pod).ok_or_else(|| LabError::harness("find a pod's network", "it has no address"))
     }
 
     /// The path of its network namespace, where it is in reach of this process.
     fn netns(&self) -> Result<String, LabError> {
-        Err(LabError::Unsupported { tier: "this tier", what: "enter a pod's network from here".to_owned() })
+        Err(LabError::unsupported("this tier", "enter a pod's network from here"))
     }
 
     /// One of the pod's users and groups, as its node numbers them.
@@ -414,10 +420,7 @@ pub trait Workload: Send + Sync {
     /// Sends traffic from inside the pod; says who answered.
     async fn send(&self, traffic: &Traffic) -> Result<Answer, LabError> {
         let answer = self.send_all(std::slice::from_ref(traffic)).await?.pop();
-        answer.ok_or_else(|| LabError::Harness {
-            what: "send traffic".to_owned(),
-            why: "no answer came".to_owned(),
-        })
+        answer.ok_or_else(|| LabError::harness("send traffic", "no answer came"))
     }
 
     /// The pod's addresses on another interface than its first.
@@ -428,7 +431,7 @@ pub trait Workload: Send + Sync {
 
     /// The guest behind a virtual interface of the pod, as a place to send from.
     fn guest(&self) -> Result<Box<dyn Workload>, LabError> {
-        Err(LabError::Unsupported { tier: "this tier", what: "reach a guest".to_owned() })
+        Err(LabError::unsupported("this tier", "reach a guest"))
     }
 
     /// Sends a segment that belongs to no connection, and says what came back.
@@ -438,24 +441,21 @@ pub trait Workload: Send + Sync {
 
     /// Runs the program of a container once more and to its end, with more arguments, beside the pod's containers.
     async fn run_again(&self, container: &str, more: &[String]) -> Result<CniAnswer, LabError> {
-        Err(LabError::Unsupported {
-            tier: "this tier",
-            what: format!("run container {container:?} again with {more:?}"),
-        })
+        Err(LabError::unsupported("this tier", format!("run container {container:?} again with {more:?}")))
     }
 
     /// The number of a container's first process, as its node numbers it; `None` if it does not run.
     async fn process(&self, container: &str) -> Result<Option<u32>, LabError> {
         let what = format!("find the process of container {container:?}");
-        Err(LabError::Unsupported { tier: "this tier", what })
+        Err(LabError::unsupported("this tier", what))
     }
 
     /// Waits until a container has printed a line with this in it, and returns the line.
     async fn said(&self, container: &str, fragment: &str) -> Result<String, LabError> {
-        Err(LabError::Unsupported {
-            tier: "this tier",
-            what: format!("wait until container {container:?} says {fragment:?}"),
-        })
+        Err(LabError::unsupported(
+            "this tier",
+            format!("wait until container {container:?} says {fragment:?}"),
+        ))
     }
 
     /// Output of the pod's containers, `container: line`, for evidence.
@@ -487,7 +487,7 @@ pub trait Workload: Send + Sync {
     /// Changes the pod's network, as somebody else than the plugin.
     async fn disturb(&self, disturbance: &Disturbance) -> Result<(), LabError> {
         let what = || format!("disturb a pod's network: {disturbance:?}");
-        let failed = |why: String| LabError::Harness { what: what(), why };
+        let failed = |why: String| LabError::harness(what(), why);
         let stdin = serde_json::to_string(disturbance).map_err(|error| failed(error.to_string()))?;
         let answer = self.run(&["workload", "disturb"], &stdin, (0, 0)).await?;
         if answer.exit == Some(0) { Ok(()) } else { Err(failed(answer.stderr)) }

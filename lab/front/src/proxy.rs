@@ -237,10 +237,9 @@ impl Front for Proxy {
 
     fn certify(&self, issuer: &dyn Issuer, valid_from: Option<SystemTime>) -> Result<(), LabError> {
         let identity = issuer.issue(&self.names, valid_from)?;
-        self.tls.certify(&identity.certificate, &identity.key).map_err(|error| LabError::Harness {
-            what: "serve with another certificate".to_owned(),
-            why: error.to_string(),
-        })
+        self.tls
+            .certify(&identity.certificate, &identity.key)
+            .map_err(|error| LabError::harness("serve with another certificate", error))
     }
 
     fn requests(&self) -> Vec<Asked> {

@@ -100,7 +100,7 @@ impl Client {
     /// Sends an order; its number, and its answers.
     fn order(&self, mut work: Work, backlog: usize) -> Result<Following, LabError> {
         if let Some(tier) = self.looks_only.filter(|_| work.changes_node()) {
-            return Err(LabError::Unsupported { tier, what: work.to_string() });
+            return Err(LabError::unsupported(tier, work.to_string()));
         }
         let what = work.to_string();
         for path in work.paths_mut() {
@@ -115,8 +115,8 @@ impl Client {
     }
 }
 
-fn failure(node: &str, why: impl Into<String>) -> LabError {
-    LabError::Harness { what: format!("use the hand on node {node}"), why: why.into() }
+fn failure(node: &str, why: impl std::fmt::Display) -> LabError {
+    LabError::harness(format!("use the hand on node {node}"), why)
 }
 
 #[async_trait]

@@ -98,8 +98,8 @@ impl From<Error> for LabError {
         match error {
             Error::Deadline { what, deadline } => Self::Deadline { what, deadline },
             Error::Lab(error) => error,
-            Error::Foreign(what) => Self::Unsupported { tier: crate::TIER, what: what.to_owned() },
-            other => Self::Harness { what: "run the node".to_owned(), why: other.to_string() },
+            Error::Foreign(what) => Self::unsupported(crate::TIER, what),
+            other => Self::harness("run the node", other),
         }
     }
 }

@@ -59,10 +59,7 @@ impl Machines for NetnsCluster {
 
     async fn trust(&self, authorities: &str) -> Result<(), LabError> {
         let published = self.api()?.publish_authorities(authorities);
-        published.map_err(|error| LabError::Harness {
-            what: "publish authorities".to_owned(),
-            why: error.to_string(),
-        })?;
+        published.map_err(|error| LabError::harness("publish authorities", error))?;
         for slot in self.nodes.iter().flat_map(|node| node.slots()) {
             let kept = slot.parts.lock().await.credentials.as_ref().map(|kept| Arc::clone(&kept.credentials));
             if let Some(credentials) = kept {

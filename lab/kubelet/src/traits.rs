@@ -219,7 +219,7 @@ impl News for Heard {
 fn of_product(pod: &PodName, start: PodStart) -> Result<PodStart, LabError> {
     match start {
         PodStart::LabFailed { why } => {
-            Err(LabError::Harness { what: format!("start pod {}/{}", pod.namespace, pod.name), why })
+            Err(LabError::harness(format!("start pod {}/{}", pod.namespace, pod.name), why))
         }
         ended => Ok(ended),
     }

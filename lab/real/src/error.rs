@@ -60,9 +60,9 @@ impl From<Error> for LabError {
     fn from(error: Error) -> Self {
         match error {
             Error::Lab(error) => error,
-            Error::Other(what, why) => Self::Harness { what: what.to_owned(), why },
-            Error::System(what, source) => Self::Harness { what: what.to_owned(), why: source.to_string() },
-            other => Self::Harness { what: "run the cluster".to_owned(), why: other.to_string() },
+            Error::Other(what, why) => Self::harness(what, why),
+            Error::System(what, source) => Self::harness(what, source),
+            other => Self::harness("run the cluster", other),
         }
     }
 }

@@ -178,7 +178,7 @@ impl RemoteCluster {
     fn owned_machines(&self) -> Result<&dyn Machines, LabError> {
         let what = "restart a node, or what runs it".to_owned();
         let owned = self.session().owned.as_ref();
-        owned.map(|owned| &*owned.machines).ok_or(LabError::Unsupported { tier: TIER, what })
+        owned.map(|owned| &*owned.machines).ok_or(LabError::unsupported(TIER, what))
     }
 
     /// Waits until the API server judges by the policies that were applied last. It says nothing when it begins to: pods that start before are
@@ -330,13 +330,13 @@ impl Cluster for RemoteCluster {
     fn front(&self) -> Result<&dyn Front, LabError> {
         let what = "put anybody between the API server and its nodes".to_owned();
         let owned = self.session().owned.as_ref();
-        owned.map(|owned| &*owned.front).ok_or(LabError::Unsupported { tier: TIER, what })
+        owned.map(|owned| &*owned.front).ok_or(LabError::unsupported(TIER, what))
     }
 
     fn issuer(&self) -> Result<&dyn Issuer, LabError> {
         let owned = self.session().owned.as_ref();
         let what = "issue a certificate".to_owned();
-        owned.map(|owned| &*owned.issuer).ok_or(LabError::Unsupported { tier: TIER, what })
+        owned.map(|owned| &*owned.issuer).ok_or(LabError::unsupported(TIER, what))
     }
 
     fn machines(&self) -> Result<&dyn Machines, LabError> {

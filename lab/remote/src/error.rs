@@ -64,8 +64,8 @@ impl From<Error> for LabError {
     fn from(error: Error) -> Self {
         match error {
             Error::Deadline { what, deadline } => Self::Deadline { what, deadline },
-            Error::Unsupported(what) => Self::Unsupported { tier: TIER, what },
-            other => Self::Harness { what: "use the cluster".to_owned(), why: other.to_string() },
+            Error::Unsupported(what) => Self::unsupported(TIER, what),
+            other => Self::harness("use the cluster", other),
         }
     }
 }

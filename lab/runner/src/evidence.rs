@@ -222,8 +222,8 @@ mod tests {
             judge_denied(&mut extra, denied);
             (extra.wrong.is_some(), extra.notes.len(), extra.fault.is_some())
         };
-        let unsupported = LabError::Unsupported { tier: "t", what: "see requests".to_owned() };
-        let broken = LabError::Harness { what: "read".to_owned(), why: "EPIPE".to_owned() };
+        let unsupported = LabError::unsupported("t", "see requests");
+        let broken = LabError::harness("read", "EPIPE");
         assert_eq!(judged(Ok(Vec::new())), (false, 0, false));
         assert_eq!(judged(Ok(vec!["get nodes".to_owned()])), (true, 0, false));
         assert_eq!(judged(Err(unsupported)), (false, 1, false));

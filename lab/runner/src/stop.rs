@@ -106,7 +106,7 @@ mod tests {
     fn a_deadline_is_a_failure_and_a_harness_error_is_not() {
         let late = LabError::Deadline { what: "start".into(), deadline: std::time::Duration::from_secs(1) };
         assert!(matches!(Stop::from(late), Stop::Wrong(_)));
-        let broken = LabError::Harness { what: "make a veth".into(), why: "EPERM".into() };
+        let broken = LabError::harness("make a veth", "EPERM");
         assert!(matches!(Stop::from(broken), Stop::Harness(_)));
     }
 }

@@ -200,7 +200,7 @@ impl Tier {
     /// # Errors
     /// The API server does not answer as it should.
     pub async fn object(&self, path: &str) -> Result<Option<Value>, LabError> {
-        let failed = |why: String| LabError::Harness { what: format!("get {path}"), why };
+        let failed = |why: String| LabError::harness(format!("get {path}"), why);
         let request = http::Request::get(path).body(Vec::new()).map_err(|error| failed(error.to_string()))?;
         match self.client().request(request).await {
             Ok(object) => Ok(Some(object)),
@@ -225,10 +225,7 @@ impl Tier {
         let mut list = self.object(path).await?.unwrap_or_default();
         match list["items"].take() {
             Value::Array(items) => Ok(items),
-            _ => Err(LabError::Harness {
-                what: format!("get {path}"),
-                why: "the answer is no list".to_owned(),
-            }),
+            _ => Err(LabError::harness(format!("get {path}"), "the answer is no list")),
         }
     }
 
@@ -249,7 +246,7 @@ impl Tier {
         let (wanted, there) = (node.count.unwrap_or(1), session.nodes());
         if there < wanted {
             let what = format!("play a scenario of {wanted} nodes on {there}");
-            return Err(LabError::Unsupported { tier: remote::TIER, what });
+            return Err(LabError::unsupported(remote::TIER, what));
         }
         match node.differs(session) {
             None => {
@@ -259,9 +256,7 @@ impl Tier {
                 }
                 Ok(Self(Parts::Remote(Box::new(cluster))))
             }
-            Some(what) => {
-                Err(LabError::Unsupported { tier: remote::TIER, what: format!("give a node {what}") })
-            }
+            Some(what) => Err(LabError::unsupported(remote::TIER, format!("give a node {what}"))),
         }
     }
 
@@ -308,10 +303,7 @@ impl Tier {
         if node.installed == Installed::ByAgent {
             options.back_off = Some(BACK_OFF);
         }
-        let failed = |error: anyhow::Error| LabError::Harness {
-            what: "start a control plane".to_owned(),
-            why: format!("{error:#}"),
-        };
+        let failed = |error: anyhow::Error| LabError::harness("start a control plane", format!("{error:#}"));
         let mut control = None;
         if let Some(real) = &plan.real {
             let started = RealControlPlane::start(real, &plan.workload, &names::directory(id)).await;
@@ -326,10 +318,10 @@ impl Tier {
 
     /// The node, or the first one.
     pub fn node(&self) -> Result<&dyn Node, LabError> {
-        self.nodes().into_iter().next().ok_or_else(|| LabError::Harness {
-            what: "find the node".to_owned(),
-            why: "the cluster has none".to_owned(),
-        })
+        self.nodes()
+            .into_iter()
+            .next()
+            .ok_or_else(|| LabError::harness("find the node", "the cluster has none"))
     }
 
     /// Lets something go wrong for the requests of agent and plugin alone.
@@ -360,12 +352,12 @@ impl Tier {
         found.ok_or_else(|| match &self.0 {
             Parts::Embedded(..) => {
                 let why = format!("the cluster has {} nodes", nodes.len());
-                LabError::Harness { what: format!("find node {name}"), why }
+                LabError::harness(format!("find node {name}"), why)
             }
-            Parts::Remote(_) => LabError::Unsupported {
-                tier: remote::TIER,
-                what: format!("find node {name}: the cluster has {} nodes", nodes.len()),
-            },
+            Parts::Remote(_) => LabError::unsupported(
+                remote::TIER,
+                format!("find node {name}: the cluster has {} nodes", nodes.len()),
+            ),
         })
     }
 
@@ -408,10 +400,10 @@ impl Tier {
             Parts::Embedded(cluster, control) => {
                 let left = cluster.stop().await?;
                 if let Some(control) = control {
-                    control.end().await.map_err(|error| LabError::Harness {
-                        what: "end a control plane".to_owned(),
-                        why: format!("{error:#}"),
-                    })?;
+                    control
+                        .end()
+                        .await
+                        .map_err(|error| LabError::harness("end a control plane", format!("{error:#}")))?;
                 }
                 Ok(left)
             }

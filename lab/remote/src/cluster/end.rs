@@ -90,10 +90,7 @@ impl RemoteCluster {
         }
         session.baseline().condition = Condition::Wrecked;
         let why = [left.networks, left.faults].concat().join("; ");
-        Err(LabError::Harness {
-            what: "make the cluster what it was before an earlier scenario".to_owned(),
-            why,
-        })
+        Err(LabError::harness("make the cluster what it was before an earlier scenario", why))
     }
 
     /// Undoes what stands in the way of an end: a full disk, too little memory, a node without a network.

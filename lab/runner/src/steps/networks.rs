@@ -29,7 +29,7 @@ struct Network {
 async fn network(world: &mut LabWorld, name: String) -> Step {
     bare(world)?;
     let tier = world.cluster().await?;
-    let lacks = |what: String| Stop::from(LabError::Unsupported { tier: tier.tier(), what });
+    let lacks = |what: String| Stop::from(LabError::unsupported(tier.tier(), what));
     if tier.machines().is_err() {
         return Err(lacks("give a node the network of somebody else".to_owned()));
     }

@@ -156,7 +156,7 @@ mod tests {
         }
 
         async fn workload(&self, _: &str, _: &str) -> Result<Box<dyn Workload>, LabError> {
-            Err(LabError::Unsupported { tier: "slow", what: "have pods".to_owned() })
+            Err(LabError::unsupported("slow", "have pods"))
         }
 
         async fn comes_up(&self, _: &PodName, _: Duration) -> Result<(), LabError> {

@@ -201,7 +201,7 @@ impl LabWorld {
     pub async fn cluster_without_agent(&mut self, what: &str) -> Result<Arc<Tier>, Stop> {
         let tier = self.cluster().await?;
         if self.node.is_brought(tier.has_no_plugin()) {
-            return Err(LabError::Unsupported { tier: tier.tier(), what: what.to_owned() }.into());
+            return Err(LabError::unsupported(tier.tier(), what).into());
         }
         Ok(tier)
     }
