@@ -3,13 +3,15 @@
 //! traits; steps use nothing else, so a feature never names a tier.
 //!
 //! Plugin calls are here beside the traits; [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
-//! container runtime, [`profile`] how runtimes differ, [`network`] a pod's network from inside, [`front`] what the API server is asked and
+//! container runtime, [`profile`] how runtimes differ, [`choice`] components of a cluster of real ones, [`network`] a pod's network from inside, [`front`] what the API server is asked and
 //! how that goes wrong, [`hand`] how the lab's process on a node is spoken to, [`machines`] what is done to a node as a machine, [`leftovers`] what an end does not undo, [`kubelet`] and [`server`] what
 //! only the lab's own can be asked for.
 
 #![warn(missing_docs)]
 
 pub mod chaos;
+#[expect(missing_docs, reason = "a doc line of a value would be help of the command line")]
+pub mod choice;
 pub mod front;
 pub mod hand;
 pub mod issuer;

@@ -47,7 +47,5 @@ pub mod tools;
 pub use cluster::Cluster;
 pub use components::{Components, Progress};
 pub use error::Error;
-pub use network::NetworkName;
 pub use options::ClusterOptions;
-pub use programs::{Choice, Programs, Version};
-pub use runtime::RuntimeName;
+pub use programs::Programs;

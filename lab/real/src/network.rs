@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cluster::choice::NetworkName;
 use serde_json::{Value, json};
 
 use crate::components::Components;
@@ -36,15 +37,6 @@ const DAEMON_SET: &str = "kube-multus-ds";
 /// Objects of Multus.
 const RIGHTS: &str = include_str!("network/rights.yaml");
 const DAEMON: &str = include_str!("network/daemon.yaml");
-
-/// Networks that there are recipes for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum NetworkName {
-    #[default]
-    Bridge,
-    MultusThin,
-    MultusThick,
-}
 
 /// A network, by the paths of its programs.
 #[derive(Debug, Clone)]

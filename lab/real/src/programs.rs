@@ -3,11 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
+use cluster::choice::{Choice, Version};
+
 use crate::components::Components;
 use crate::error::Error;
-use crate::network::{Network, NetworkName};
+use crate::network::Network;
 use crate::place;
-use crate::runtime::{Runtime, RuntimeName};
+use crate::runtime::Runtime;
 
 /// Programs of a cluster, by their paths.
 #[derive(Debug, Clone)]
@@ -21,22 +23,6 @@ pub struct Programs {
     pub network: Network,
     /// The lab's own.
     pub workload: PathBuf,
-}
-
-/// Versions of Kubernetes that there are recipes for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Version {
-    #[default]
-    V1_34,
-    V1_36,
-}
-
-/// Selects among programs of a kind.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Choice {
-    pub version: Version,
-    pub runtime: RuntimeName,
-    pub network: NetworkName,
 }
 
 impl Programs {

@@ -4,6 +4,8 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use cluster::choice::RuntimeName;
+
 use crate::components::Components;
 use crate::error::Error;
 use crate::place::Place;
@@ -11,14 +13,6 @@ use crate::{quirks, registry, tools};
 
 /// OCI runtime of a node where it is not called directly.
 const WRAPPER: &str = "/opt/lab/runc";
-
-/// Runtimes that there are recipes for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum RuntimeName {
-    #[default]
-    Containerd,
-    Crio,
-}
 
 /// A runtime, by the paths of its programs.
 #[derive(Debug, Clone)]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use cluster::choice::{Choice, NetworkName, RuntimeName, Version};
 use serde::{Deserialize, Serialize};
 
 const EXAMPLES: &str = "\
@@ -243,13 +244,13 @@ pub struct RealArgs {
     pub nodes: u8,
     /// With --real, or --api kubernetes: Kubernetes' version
     #[arg(long, value_enum, default_value_t)]
-    pub version: KubernetesVersion,
+    pub version: Version,
     /// With --real: the nodes' container runtime
     #[arg(long, value_enum, requires = "real", default_value_t)]
-    pub runtime: NodeRuntime,
+    pub runtime: RuntimeName,
     /// With --real: the pods' network
     #[arg(long, value_enum, requires = "real", default_value_t)]
-    pub network: NodeNetwork,
+    pub network: NetworkName,
     /// The API server [default: kubernetes with --real, else embedded]. Without --real, each scenario starts one of Kubernetes, for the lab's nodes
     #[arg(long, value_enum, conflicts_with_all = ["kubeconfig", "mutant"])]
     pub api: Option<NodeApi>,
@@ -368,13 +369,13 @@ pub struct UpArgs {
     pub real: bool,
     /// The version of Kubernetes' own parts
     #[arg(long, value_enum, default_value_t, requires = "real")]
-    pub version: KubernetesVersion,
+    pub version: Version,
     /// The nodes' container runtime; on nodes that are not real its stand-in
     #[arg(long, value_enum, default_value_t)]
-    pub runtime: NodeRuntime,
+    pub runtime: RuntimeName,
     /// The pods' network of real nodes
     #[arg(long, value_enum, default_value_t, requires = "real")]
-    pub network: NodeNetwork,
+    pub network: NetworkName,
     /// The API server that real nodes join [default: kubernetes]
     #[arg(long, value_enum, requires = "real")]
     pub api: Option<NodeApi>,
@@ -387,33 +388,6 @@ pub struct UpArgs {
     /// What is printed once the cluster is there
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,
-}
-
-/// Version of Kubernetes, where a part of it is real.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-pub enum KubernetesVersion {
-    #[default]
-    #[value(name = "1.34")]
-    V1_34,
-    #[value(name = "1.36")]
-    V1_36,
-}
-
-/// Container runtime of a cluster that stays.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-pub enum NodeRuntime {
-    #[default]
-    Containerd,
-    Crio,
-}
-
-/// Network of its pods, where its nodes are real.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-pub enum NodeNetwork {
-    #[default]
-    Bridge,
-    MultusThin,
-    MultusThick,
 }
 
 /// API server of real nodes.

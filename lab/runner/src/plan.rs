@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::binaries::PLUGIN;
-use crate::cli::{KubernetesVersion, NodeApi, NodeNetwork, NodeRuntime, RealArgs, RunArgs, UpArgs};
+use crate::cli::{Choice, NodeApi, RealArgs, RunArgs, UpArgs};
 use crate::product::Product;
 use crate::verdict::Record;
 
@@ -137,9 +137,7 @@ pub struct UpPlan {
 pub struct WantedCluster {
     /// None where nodes are embedded: it is a control plane for each scenario then.
     pub nodes: u8,
-    pub version: KubernetesVersion,
-    pub runtime: NodeRuntime,
-    pub network: NodeNetwork,
+    pub choice: Choice,
     pub api: NodeApi,
     /// File for the calls of the network's first plugin.
     pub record: Option<PathBuf>,
@@ -151,7 +149,8 @@ impl WantedCluster {
     pub fn of(on: &RealArgs) -> Option<Self> {
         let &RealArgs { real, nodes, version, runtime, network, .. } = on;
         let nodes = if real { nodes } else { 0 };
-        let cluster = Self { nodes, version, runtime, network, api: on.api(), record: None };
+        let choice = Choice { version, runtime, network };
+        let cluster = Self { nodes, choice, api: on.api(), record: None };
         on.needs_components().then_some(cluster)
     }
 }

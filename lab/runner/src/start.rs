@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 use crate::binaries::AGENT;
 use crate::catalogue::Catalogue;
-use crate::cli::{BuildArgs, Cli, Command, KubernetesVersion, RunArgs, Selection};
+use crate::cli::{BuildArgs, Cli, Command, RunArgs, Selection, Version};
 use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::mutants::{self, weave};
@@ -174,7 +174,7 @@ fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
-    if args.on.version != KubernetesVersion::default() && !args.on.needs_components() {
+    if args.on.version != Version::default() && !args.on.needs_components() {
         eprintln!(
             "cnilab: --version: nothing of this run is Kubernetes' own: add --real, or --api kubernetes"
         );

@@ -15,7 +15,7 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use serde_json::json;
 
 use crate::carried::needs_product;
-use crate::cli::{Format, UpArgs};
+use crate::cli::{Choice, Format, UpArgs};
 use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::plan::{Place, Privilege, Task, UpPlan, WantedCluster};
@@ -59,9 +59,7 @@ pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
     let _held = is_used.then(|| report::hold(&directory)).transpose()?;
     let asked = args.real.then(|| WantedCluster {
         nodes: args.nodes,
-        version: args.version,
-        runtime: args.runtime,
-        network: args.network,
+        choice: Choice { version: args.version, runtime: args.runtime, network: args.network },
         api: args.api.unwrap_or_default(),
         record: args.record.clone(),
     });

@@ -6,10 +6,11 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 
 use apiserver::{ApiServer, ServerOptions};
+use cluster::choice::Choice;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use real::control::{self, Control};
-use real::{Choice, Components, Programs};
+use real::{Components, Programs};
 use serde_json::{Value, from_str, from_value};
 
 use crate::play::Server;

@@ -11,7 +11,7 @@ use apiserver::ServerHandle;
 use cluster::{BASE_PLUGIN, Cluster, Installed, Issuer as _, RuntimeProfile};
 use kubelet::{ClusterOptions, Images, NetnsCluster};
 
-use crate::cli::NodeRuntime;
+use crate::cli::RuntimeName;
 use crate::istiod::{self, FailurePolicy};
 use crate::plan::UpPlan;
 use crate::tier::started::Started;
@@ -122,8 +122,8 @@ fn options(plan: &UpPlan) -> ClusterOptions {
     options.probe_second = PROBE_SECOND;
     options.cni_version = CNI_VERSION.to_owned();
     options.runtime = match plan.args.runtime {
-        NodeRuntime::Containerd => &RuntimeProfile::CONTAINERD_2,
-        NodeRuntime::Crio => &RuntimeProfile::CRI_O,
+        RuntimeName::Containerd => &RuntimeProfile::CONTAINERD_2,
+        RuntimeName::Crio => &RuntimeProfile::CRI_O,
     };
     options
 }

@@ -16,16 +16,13 @@ use nix::unistd::geteuid;
 use real::control::ADDRESS;
 use real::image::Image;
 use real::place::require_seen;
-use real::{
-    Choice, Cluster, ClusterOptions, Components, NetworkName, Programs, RuntimeName, Version, cgroups,
-    registry,
-};
+use real::{Cluster, ClusterOptions, Components, Programs, cgroups, registry};
 use remote::{Feed, Owned};
 use serde_json::json;
 
 use crate::binaries::AGENT;
 use crate::carried::NO_SOURCE;
-use crate::cli::{KubernetesVersion, NodeApi, NodeNetwork, NodeRuntime};
+use crate::cli::{NetworkName, NodeApi, Version};
 use crate::locate::Workspace;
 use crate::plan::{Parts, Real, Sut, WantedCluster};
 use crate::tier::images::{self, TAG};
@@ -74,12 +71,12 @@ pub fn gather(
     if workspace.carried.is_some() {
         bail!("--real, --api kubernetes: {NO_SOURCE}");
     }
-    if asked.api == NodeApi::Embedded && asked.version != KubernetesVersion::default() {
+    if asked.api == NodeApi::Embedded && asked.choice.version != Version::default() {
         bail!(
             "--version: a kubelet may not be newer than its API server, and the embedded one is 1.34: leave --api out"
         );
     }
-    if asked.api == NodeApi::Embedded && asked.network != NodeNetwork::Bridge {
+    if asked.api == NodeApi::Embedded && asked.choice.network != NetworkName::Bridge {
         bail!(
             "--network: Multus sends protobuf, which the embedded API server does not read: leave --api out"
         );
@@ -126,7 +123,7 @@ pub fn settle(asked: WantedCluster, parts: Parts, directory: &Path) -> anyhow::R
 /// # Errors
 /// One is not built, or not installed.
 pub fn programs(parts: &Parts, asked: &WantedCluster, workload: &Path) -> Result<Programs, real::Error> {
-    Programs::find(&Components::read(&parts.modules, &parts.cache)?, chosen(asked), workload)
+    Programs::find(&Components::read(&parts.modules, &parts.cache)?, asked.choice, workload)
 }
 
 /// Removes the cgroups of this process' cluster, which has ended.
@@ -283,23 +280,6 @@ impl RealControlPlane {
     }
 }
 
-fn chosen(asked: &WantedCluster) -> Choice {
-    let version = match asked.version {
-        KubernetesVersion::V1_34 => Version::V1_34,
-        KubernetesVersion::V1_36 => Version::V1_36,
-    };
-    let runtime = match asked.runtime {
-        NodeRuntime::Containerd => RuntimeName::Containerd,
-        NodeRuntime::Crio => RuntimeName::Crio,
-    };
-    let network = match asked.network {
-        NodeNetwork::Bridge => NetworkName::Bridge,
-        NodeNetwork::MultusThin => NetworkName::MultusThin,
-        NodeNetwork::MultusThick => NetworkName::MultusThick,
-    };
-    Choice { version, runtime, network }
-}
-
 /// Name of an image for the nodes.
 #[must_use]
 pub fn reference(name: &str) -> String {
@@ -309,20 +289,15 @@ pub fn reference(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Choice;
 
     #[test]
     fn a_program_that_was_packed_has_no_real_components() {
         let suite = tempfile::tempdir().unwrap();
         let (root, lab) = (suite.path().to_owned(), suite.path().join("lab"));
         let workspace = Workspace { root, target: lab.clone(), lab, carried: Some(suite) };
-        let asked = WantedCluster {
-            nodes: 1,
-            version: KubernetesVersion::default(),
-            runtime: NodeRuntime::default(),
-            network: NodeNetwork::default(),
-            api: NodeApi::default(),
-            record: None,
-        };
+        let asked =
+            WantedCluster { nodes: 1, choice: Choice::default(), api: NodeApi::default(), record: None };
         let gathered = gather(&workspace, &asked, &Sut::of_cluster(), Path::new(""), &workspace.lab);
         let refused = gathered.map(drop).unwrap_err().to_string();
         assert!(refused.contains("`cargo lab` in a workspace"), "{refused}");
