@@ -206,20 +206,20 @@ pub trait Cluster: Send + Sync {
     async fn apply(&self, object: Value) -> Result<Value, LabError>;
 
     /// A pod as the API server has it now.
-    async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Value>, LabError>;
+    async fn pod(&self, pod: &PodName) -> Result<Option<Value>, LabError>;
 
     /// Deletes a pod and waits until its sandbox is gone.
-    async fn delete_pod(&self, namespace: &str, name: &str) -> Result<(), LabError>;
+    async fn delete_pod(&self, pod: &PodName) -> Result<(), LabError>;
 
     /// The nodes.
     fn nodes(&self) -> Vec<&dyn Node>;
 
     /// A pod that was applied: for traffic and for looking into its namespace.
-    async fn workload(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError>;
+    async fn workload(&self, pod: &PodName) -> Result<Box<dyn Workload>, LabError>;
 
     /// A pod whose sandbox exists while its start may still go on.
-    async fn starting(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
-        self.workload(namespace, name).await
+    async fn starting(&self, pod: &PodName) -> Result<Box<dyn Workload>, LabError> {
+        self.workload(pod).await
     }
 
     /// The lab's own API server.
@@ -299,12 +299,7 @@ pub trait Node: Send + Sync {
     async fn write_conflist(&self, file: &str, text: &str) -> Result<(), LabError>;
 
     /// Waits for the end of a pod's start, successful or not.
-    async fn pod_started(
-        &self,
-        namespace: &str,
-        name: &str,
-        deadline: Duration,
-    ) -> Result<PodStart, LabError>;
+    async fn pod_started(&self, pod: &PodName, deadline: Duration) -> Result<PodStart, LabError>;
 
     /// Calls a CNI plugin as the runtime would, outside of any pod's life cycle.
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError>;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A node's container runtime and its neighbours: calls of the whole chain, the node's directories, the stand-in for the agent.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::SYSTEM_NAMESPACE;
 
 /// A call that the runtime makes of a whole chain, outside of a pod's usual life.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +38,18 @@ impl PodName {
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// The pod `name` in [`SYSTEM_NAMESPACE`].
+    #[must_use]
+    pub fn in_system(name: &str) -> Self {
+        Self::new(SYSTEM_NAMESPACE, name)
+    }
+}
+
+impl fmt::Display for PodName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.namespace, self.name)
     }
 }
 

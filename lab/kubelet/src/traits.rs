@@ -42,15 +42,16 @@ impl Cluster for NetnsCluster {
         Ok(applied)
     }
 
-    async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Value>, LabError> {
-        let found = api_of(self.client(), "Pod", namespace)?.get_opt(name).await.map_err(Error::from)?;
+    async fn pod(&self, pod: &PodName) -> Result<Option<Value>, LabError> {
+        let found =
+            api_of(self.client(), "Pod", &pod.namespace)?.get_opt(&pod.name).await.map_err(Error::from)?;
         Ok(found.map(serde_json::to_value).transpose().map_err(Error::from)?)
     }
 
-    async fn delete_pod(&self, namespace: &str, name: &str) -> Result<(), LabError> {
-        let slot = self.nodes.iter().find_map(|node| node.slot(&PodName::new(namespace, name)));
-        let pods: Api<Pod> = Api::namespaced(self.client().clone(), namespace);
-        pods.delete(name, &DeleteParams::default()).await.map_err(Error::from)?;
+    async fn delete_pod(&self, pod: &PodName) -> Result<(), LabError> {
+        let slot = self.nodes.iter().find_map(|node| node.slot(pod));
+        let pods: Api<Pod> = Api::namespaced(self.client().clone(), &pod.namespace);
+        pods.delete(&pod.name, &DeleteParams::default()).await.map_err(Error::from)?;
         match slot {
             Some(slot) => Ok(slot.gone(self.options.deadlines.pod).await?),
             None => Ok(()),
@@ -61,12 +62,12 @@ impl Cluster for NetnsCluster {
         self.nodes.iter().map(|node| &**node as &dyn Node).collect()
     }
 
-    async fn workload(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
-        Ok(Box::new(self.find(&PodName::new(namespace, name)).await?))
+    async fn workload(&self, pod: &PodName) -> Result<Box<dyn Workload>, LabError> {
+        Ok(Box::new(self.find(pod).await?))
     }
 
-    async fn starting(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
-        Ok(Box::new(self.find_starting(&PodName::new(namespace, name)).await?))
+    async fn starting(&self, pod: &PodName) -> Result<Box<dyn Workload>, LabError> {
+        Ok(Box::new(self.find_starting(pod).await?))
     }
 
     async fn news(&self) -> Result<Box<dyn News>, LabError> {
@@ -124,16 +125,10 @@ impl Node for NetnsNode {
         Ok(written.map_err(Error::file("write", path))?)
     }
 
-    async fn pod_started(
-        &self,
-        namespace: &str,
-        name: &str,
-        deadline: Duration,
-    ) -> Result<PodStart, LabError> {
-        let pod = PodName::new(namespace, name);
-        let start = async { self.until_seen(&pod).await.started(deadline).await };
-        let late = || Error::Deadline { what: format!("the start of pod {namespace}/{name}"), deadline };
-        of_product(&pod, tokio::time::timeout(deadline, start).await.map_err(|_| late())??)
+    async fn pod_started(&self, pod: &PodName, deadline: Duration) -> Result<PodStart, LabError> {
+        let start = async { self.until_seen(pod).await.started(deadline).await };
+        let late = || Error::Deadline { what: format!("the start of pod {pod}"), deadline };
+        of_product(pod, tokio::time::timeout(deadline, start).await.map_err(|_| late())??)
     }
 
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError> {
@@ -218,9 +213,7 @@ impl News for Heard {
 /// A start as features know it: a failure of the lab is no result.
 fn of_product(pod: &PodName, start: PodStart) -> Result<PodStart, LabError> {
     match start {
-        PodStart::LabFailed { why } => {
-            Err(LabError::harness(format!("start pod {}/{}", pod.namespace, pod.name), why))
-        }
+        PodStart::LabFailed { why } => Err(LabError::harness(format!("start pod {pod}"), why)),
         ended => Ok(ended),
     }
 }

@@ -306,8 +306,9 @@ impl Cluster for RemoteCluster {
             .into())
     }
 
-    async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Value>, LabError> {
-        let found = self.view.pods(namespace)?.get_opt(name).await.map_err(Error::api("get a pod"))?;
+    async fn pod(&self, pod: &PodName) -> Result<Option<Value>, LabError> {
+        let found =
+            self.view.pods(&pod.namespace)?.get_opt(&pod.name).await.map_err(Error::api("get a pod"))?;
         Ok(found.map(serde_json::to_value).transpose().map_err(Error::from)?)
     }
 
@@ -379,43 +380,44 @@ impl Cluster for RemoteCluster {
         Ok(lines)
     }
 
-    async fn delete_pod(&self, namespace: &str, name: &str) -> Result<(), LabError> {
-        let pods = self.view.pods(namespace)?;
-        let pod = pods.get(name).await.map_err(Error::api(format!("get pod {name}")))?;
+    async fn delete_pod(&self, pod: &PodName) -> Result<(), LabError> {
+        let (pods, name) = (self.view.pods(&pod.namespace)?, &pod.name);
+        let object = pods.get(name).await.map_err(Error::api(format!("get pod {name}")))?;
         // Without any grace the object would go before its processes.
         pods.delete(name, &DeleteParams::default().grace_period(1))
             .await
             .map_err(Error::api(format!("delete pod {name}")))?;
         let deadline = self.session().options.deadline;
-        Ok(until_gone(&pods, &pod, || format!("the end of pod {namespace}/{name}"), deadline).await?)
+        Ok(until_gone(&pods, &object, || format!("the end of pod {pod}"), deadline).await?)
     }
 
     fn nodes(&self) -> Vec<&dyn Node> {
         self.nodes.iter().take(self.playing).map(|node| node as &dyn Node).collect()
     }
 
-    async fn starting(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
-        let (pods, deadline) = (self.view.pods(namespace)?, self.session().options.deadline);
-        let what = || format!("the address of pod {namespace}/{name}");
-        if let Err(error) = until(&pods, name, what, deadline, |pod: &Pod| !addresses(pod).is_empty()).await {
-            return Err(excused(&pods, name, error).await.into());
+    async fn starting(&self, pod: &PodName) -> Result<Box<dyn Workload>, LabError> {
+        let (pods, deadline) = (self.view.pods(&pod.namespace)?, self.session().options.deadline);
+        let what = || format!("the address of pod {pod}");
+        if let Err(error) =
+            until(&pods, &pod.name, what, deadline, |pod: &Pod| !addresses(pod).is_empty()).await
+        {
+            return Err(excused(&pods, &pod.name, error).await.into());
         }
-        self.workload(namespace, name).await
+        self.workload(pod).await
     }
 
-    async fn workload(&self, namespace: &str, name: &str) -> Result<Box<dyn Workload>, LabError> {
-        let pods = self.view.pods(namespace)?;
-        let pod = pods.get(name).await.map_err(Error::api(format!("get pod {name}")))?;
-        let addresses = addresses(&pod);
+    async fn workload(&self, pod: &PodName) -> Result<Box<dyn Workload>, LabError> {
+        let pods = self.view.pods(&pod.namespace)?;
+        let object = pods.get(&pod.name).await.map_err(Error::api(format!("get pod {}", pod.name)))?;
+        let addresses = addresses(&object);
         if addresses.is_empty() {
-            return Err(Error::Missing(format!("address of pod {namespace}/{name}")).into());
+            return Err(Error::Missing(format!("address of pod {pod}")).into());
         }
-        let on = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+        let on = object.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
         let node = self.nodes.iter().find(|node| node.name == on);
-        let node =
-            node.ok_or_else(|| Error::Missing(format!("hand on node {on:?} of pod {namespace}/{name}")))?;
+        let node = node.ok_or_else(|| Error::Missing(format!("hand on node {on:?} of pod {pod}")))?;
         let (hand, exchange) = (node.its_hand()?, self.session().options.exchange);
-        let pod = PodName::new(namespace, name);
+        let pod = pod.clone();
         Ok(Box::new(RemotePod {
             pods,
             pod,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::hand::{Hand, Network, Run, Writing};
-use cluster::{CniAnswer, CniCall, LabError, Node, NodePaths, PodStart};
+use cluster::{CniAnswer, CniCall, LabError, Node, NodePaths, PodName, PodStart};
 use futures::TryStreamExt as _;
 use hand::Client;
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -106,25 +106,20 @@ impl Node for RemoteNode {
         self.network.clone()
     }
 
-    async fn pod_started(
-        &self,
-        namespace: &str,
-        name: &str,
-        deadline: Duration,
-    ) -> Result<PodStart, LabError> {
-        let pods = self.view.pods(namespace)?;
+    async fn pod_started(&self, pod: &PodName, deadline: Duration) -> Result<PodStart, LabError> {
+        let pods = self.view.pods(&pod.namespace)?;
         let start = async {
-            let (pod, start) = self.ended(&pods, name).await?;
+            let (object, start) = self.ended(&pods, &pod.name).await?;
             if let PodStart::Running { addresses } = &start {
-                has_families(&pod, addresses)?;
-                self.listens(&pods, &pod).await?;
+                has_families(&object, addresses)?;
+                self.listens(&pods, &object).await?;
             }
             Ok::<_, Error>(start)
         };
-        let what = format!("the start of pod {namespace}/{name}");
+        let what = format!("the start of pod {pod}");
         match tokio::time::timeout(deadline, start).await {
             Ok(ended) => Ok(ended?),
-            Err(_) => Err(excused(&pods, name, Error::Deadline { what, deadline }).await.into()),
+            Err(_) => Err(excused(&pods, &pod.name, Error::Deadline { what, deadline }).await.into()),
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use cluster::{Cluster, LabError, Leftovers};
+use cluster::{Cluster, LabError, Leftovers, PodName};
 use cucumber::gherkin;
 use serde::Serialize;
 use tokio::time::timeout;
@@ -196,7 +196,7 @@ async fn insides(world: &LabWorld, cluster: &dyn Cluster) -> String {
     let mut rules = String::new();
     for name in world.starts.keys() {
         let Some(pod) = world.pods.get(name) else { continue };
-        let Ok(workload) = cluster.workload(&pod.namespace, name).await else { continue };
+        let Ok(workload) = cluster.workload(&PodName::new(&pod.namespace, name)).await else { continue };
         let _ = writeln!(rules, "== {name} ({})", workload.netns().unwrap_or_default());
         match workload.network().await {
             Ok(all) => all.rules.iter().for_each(|rule| rules.push_str(&rule_line(rule))),

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use apiserver::Account;
 use cluster::front::denials;
-use cluster::{Chaos, Cluster, Fault, Filter, Installed, LabError, Leftovers, Node, PodStart};
+use cluster::{Chaos, Cluster, Fault, Filter, Installed, LabError, Leftovers, Node, PodName, PodStart};
 use kubelet::account;
 use kubelet::options::Leaving;
 pub use kubelet::options::scaled;
@@ -334,13 +334,13 @@ impl Tier {
     }
 
     /// Creates a pod and waits for the end of its start.
-    pub async fn start_pod(&self, namespace: &str, name: &str, object: Value) -> Result<PodStart, LabError> {
+    pub async fn start_pod(&self, pod: &PodName, object: Value) -> Result<PodStart, LabError> {
         let node = match object["spec"]["nodeName"].as_str() {
             Some(wanted) => self.node_named(wanted)?,
             None => self.node()?,
         };
         self.create_pod(object).await?;
-        node.pod_started(namespace, name, POD_START * self.patience()).await
+        node.pod_started(pod, POD_START * self.patience()).await
     }
 
     /// A node by its name, or by what scenarios call those of a cluster in order: `node-1`, `node-2`, ….

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::hand::{Count, Direction, Event, Hand, Kind, Network, Run, Signal, Transport as Ports, Writing};
-use cluster::{Cluster as _, Configuration, Machines as _, Transport};
+use cluster::{Cluster as _, Configuration, Machines as _, PodName, Transport};
 use serde_json::json;
 
 use crate::isolation::some_user;
@@ -195,7 +195,7 @@ pub(crate) async fn the_root_of_the_first_process_is_the_nodes_own() {
         assert_eq!(std::fs::read_to_string(paths.conf_dir.join("x")).unwrap(), "x");
         hand.remove(Path::new("/etc/cni/net.d/x")).await.unwrap();
         drop(pod);
-        lab.cluster.delete_pod("default", &name).await.unwrap();
+        lab.cluster.delete_pod(&PodName::new("default", &name)).await.unwrap();
         lab.cluster.reboot("node-1", Configuration::Stays).await.unwrap();
     }
     lab.cluster.stop().await.unwrap();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cluster::{Cluster as _, Node, PodStart, Traffic, Transport, Workload};
+use cluster::{Cluster as _, Node, PodName, PodStart, Traffic, Transport, Workload};
 use kubelet::{ClusterOptions, NetnsCluster};
 use serde_json::{Value, json};
 
@@ -73,14 +73,14 @@ impl Lab {
         let metadata = json!({ "name": name, "namespace": "default", "annotations": annotations });
         let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec });
         self.cluster.apply(pod).await.unwrap();
-        self.node().pod_started("default", name, SOON).await.unwrap()
+        self.node().pod_started(&PodName::new("default", name), SOON).await.unwrap()
     }
 
     /// Starts a pod that must run.
     pub(crate) async fn running(&self, name: &str, spec: Value) -> Box<dyn Workload> {
         let start = self.pod(name, spec).await;
         assert!(matches!(start, PodStart::Running { .. }), "{start:?}");
-        self.cluster.workload("default", name).await.unwrap()
+        self.cluster.workload(&PodName::new("default", name)).await.unwrap()
     }
 
     pub(crate) fn status(&self, name: &str) -> Value {

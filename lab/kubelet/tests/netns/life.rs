@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use cluster::{Cluster as _, PodStart};
+use cluster::{Cluster as _, PodName, PodStart};
 use kubelet::pids::Pids;
 use kubelet::process::{Exit, Process, Program};
 use kubelet::rootfs::NodeRoot;
@@ -75,7 +75,7 @@ pub(crate) async fn a_deleted_pod_leaves_nothing() {
     lab.running("gone", one("app --listen tcp:7007")).await;
     assert_eq!(processes("tcp:7007").len(), 1);
     assert_eq!((links(&lab).await.len(), entries(paths.netns_dir.clone())), (2, 1), "lo and one veth");
-    lab.cluster.delete_pod("default", "gone").await.unwrap();
+    lab.cluster.delete_pod(&PodName::new("default", "gone")).await.unwrap();
     assert_eq!(processes("tcp:7007"), []);
     assert_eq!(links(&lab).await, ["lo"]);
     assert_eq!(entries(paths.netns_dir), 0);
@@ -177,12 +177,12 @@ pub(crate) async fn pods_are_spread_over_nodes_as_their_selector_allows() {
         let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec });
         lab.cluster.apply(pod).await.unwrap();
         let node = lab.cluster.nodes().into_iter().find(|node| node.name() == wanted).unwrap();
-        let start = node.pod_started("default", name, SOON).await.unwrap();
+        let start = node.pod_started(&PodName::new("default", name), SOON).await.unwrap();
         assert!(matches!(start, PodStart::Running { .. }), "{start:?}");
         assert_eq!(on(name), wanted);
     }
-    let one = lab.cluster.workload("default", "a").await.unwrap().addresses();
-    let other = lab.cluster.workload("default", "c").await.unwrap().addresses();
+    let one = lab.cluster.workload(&PodName::new("default", "a")).await.unwrap().addresses();
+    let other = lab.cluster.workload(&PodName::new("default", "c")).await.unwrap().addresses();
     assert_ne!(one, other, "each node has ranges of its own");
     lab.cluster.stop().await.unwrap();
 }
@@ -217,7 +217,7 @@ pub(crate) async fn a_container_with_a_root_of_its_own_sees_the_processes_of_its
     let elsewhere = json!({ "metadata": { "name": "q", "namespace": "default" }, "apiVersion": "v1", "kind": "Pod",
         "spec": { "nodeName": "node-2", "containers": [container("main", "pause")] } });
     lab.cluster.apply(elsewhere).await.unwrap();
-    lab.cluster.nodes()[1].pod_started("default", "q", SOON).await.unwrap();
+    lab.cluster.nodes()[1].pod_started(&PodName::new("default", "q"), SOON).await.unwrap();
     let (pid, hand) = (pod.process("main").await.unwrap().unwrap(), pod.hand().await.unwrap());
     for proc in ["proc", "host/proc"] {
         let seen = hand.list(Path::new(&format!("/proc/{pid}/root/{proc}"))).await.unwrap();

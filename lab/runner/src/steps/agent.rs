@@ -143,7 +143,7 @@ pub async fn agent(world: &mut LabWorld) -> Result<PodName, Stop> {
     let stays = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
     let found = stays.clone().find(|pod| pod["spec"]["nodeName"] == *first).or(stays.clone().next());
     let name = found.and_then(|pod| pod["metadata"]["name"].as_str());
-    Ok(PodName::new(SYSTEM_NAMESPACE, name.ok_or_else(|| Stop::wrong("there is no pod of the agent"))?))
+    Ok(PodName::in_system(name.ok_or_else(|| Stop::wrong("there is no pod of the agent"))?))
 }
 
 /// Paths in the lab of the only node's directories.
@@ -318,7 +318,7 @@ fn may_say(world: &mut LabWorld, fragment: String) {
 async fn says(world: &mut LabWorld, fragment: String) -> Step {
     world.errors.push(fragment.clone());
     let pod = agent(world).await?;
-    let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
+    let workload = world.cluster().await?.starting(&pod).await?;
     workload.said(CONTAINER, &fragment).await?;
     Ok(())
 }
@@ -344,11 +344,11 @@ async fn killed(world: &mut LabWorld) -> Step {
 /// Waits until the pod that `it` means runs, however many starts that takes.
 #[then(regex = r"^it comes up within (\d+) s$")]
 pub async fn comes_up(world: &mut LabWorld, seconds: u64) -> Step {
-    let pod = PodName::new(&world.it()?.namespace.clone(), &world.it.clone());
+    let pod = world.its_name()?;
     let tier = world.cluster().await?;
     tier.comes_up(&pod, Duration::from_secs(seconds)).await?;
     // The result of its first start no longer counts.
-    let addresses = tier.workload(&pod.namespace, &pod.name).await?.addresses();
+    let addresses = tier.workload(&pod).await?.addresses();
     world.starts.insert(pod.name, PodStart::Running { addresses });
     Ok(())
 }

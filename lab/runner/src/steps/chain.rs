@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Calls that the runtime makes of its whole chain, as it does outside of a pod's usual life.
 
-use cluster::{PodName, RuntimeCall};
+use cluster::RuntimeCall;
 use cucumber::{given, then, when};
 
 use crate::binaries::PLUGIN;
@@ -10,9 +10,8 @@ use crate::stop::{Step, Stop};
 
 #[when(regex = "^the runtime calls (CHECK|DEL) of it$")]
 async fn about_it(world: &mut LabWorld, command: String) -> Step {
-    let name = world.it.clone();
-    world.run_pod(&name).await?;
-    let pod = PodName::new(&world.it()?.namespace, &name);
+    let pod = world.its_name()?;
+    world.run_pod(&pod.name).await?;
     let call = if command == "CHECK" { RuntimeCall::Check(pod) } else { RuntimeCall::Del(pod) };
     world.chain = Some(world.cluster().await?.node()?.runtime_call(call).await?);
     Ok(())
@@ -20,10 +19,9 @@ async fn about_it(world: &mut LabWorld, command: String) -> Step {
 
 #[when("it is deleted")]
 async fn delete(world: &mut LabWorld) -> Step {
-    let name = world.it.clone();
-    let namespace = world.it()?.namespace.clone();
-    world.cluster().await?.delete_pod(&namespace, &name).await?;
-    world.starts.remove(&name);
+    let pod = world.its_name()?;
+    world.cluster().await?.delete_pod(&pod).await?;
+    world.starts.remove(&pod.name);
     Ok(())
 }
 

@@ -261,7 +261,7 @@ async fn not_on_the_node(world: &mut LabWorld, path: String) -> Step {
 #[then(regex = r#"^the node agent never said "(.+)"$"#)]
 async fn never_said(world: &mut LabWorld, fragment: String) -> Step {
     let pod = agent(world).await?;
-    let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
+    let workload = world.cluster().await?.starting(&pod).await?;
     is_in_no_line(workload.logs().await?, &fragment)
 }
 

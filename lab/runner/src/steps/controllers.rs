@@ -42,10 +42,10 @@ fn template(world: &mut LabWorld) -> Result<Value, Stop> {
 }
 
 async fn create(world: &mut LabWorld, api_version: &str, kind: &str, spec: Value) -> Step {
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let metadata = json!({ "name": name, "namespace": namespace });
+    let it = world.its_name()?;
+    let metadata = json!({ "name": it.name, "namespace": it.namespace });
     let owner = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec });
-    world.made.name = name;
+    world.made.name = it.name;
     world.objects.push(owner.clone());
     Ok(world.cluster().await?.apply(owner).await.map(drop)?)
 }

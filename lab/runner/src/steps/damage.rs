@@ -32,8 +32,8 @@ pub(super) fn wanted_by(pod: &Pod, addresses: Vec<std::net::IpAddr>, native: boo
 
 /// Changes the network of the pod that `it` means, which may still be starting.
 async fn disturb(world: &mut LabWorld, disturbance: Disturbance) -> Step {
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let workload = world.cluster().await?.starting(&namespace, &name).await?;
+    let it = world.its_name()?;
+    let workload = world.cluster().await?.starting(&it).await?;
     Ok(workload.disturb(&disturbance).await?)
 }
 
@@ -59,8 +59,8 @@ async fn loses(world: &mut LabWorld, what: String) -> Step {
 /// Somebody else repairs the pod, which may still be starting.
 #[when("its namespace gets its rules")]
 async fn gets(world: &mut LabWorld) -> Step {
-    let (name, namespace, native) = (world.it.clone(), world.it()?.namespace.clone(), is_native(world));
-    let addresses = world.cluster().await?.starting(&namespace, &name).await?.addresses();
+    let (it, native) = (world.its_name()?, is_native(world));
+    let addresses = world.cluster().await?.starting(&it).await?.addresses();
     let wanted = wanted_by(world.it()?, addresses, native)?;
     disturb(world, Disturbance::Repaired(wanted)).await
 }

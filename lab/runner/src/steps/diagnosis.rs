@@ -18,10 +18,9 @@ use crate::stop::{Step, Stop, expect_eq};
 /// node's configuration.
 #[when(regex = "^it is diagnosed( by its process| by its object| by the object:| without a name|)$")]
 async fn diagnosed(world: &mut LabWorld, how: String, step: &Line) -> Step {
-    let name = world.it.clone();
-    world.run_pod(&name).await?;
-    let namespace = world.it()?.namespace.clone();
-    let workload = world.workload(&name).await?;
+    let it = world.its_name()?;
+    world.run_pod(&it.name).await?;
+    let workload = world.workload(&it.name).await?;
     let pid = workload.process("app").await?.ok_or_else(|| Stop::harness("its app has no process"))?;
     let cluster = world.cluster().await?;
     let node = cluster.node()?;
@@ -39,12 +38,12 @@ async fn diagnosed(world: &mut LabWorld, how: String, step: &Line) -> Step {
         Ok(netns) => option("--netns", netns),
         Err(_) => option("--netns", format!("/proc/{pid}/ns/net")),
     }
-    let object = format!("{name}.json");
+    let object = format!("{}.json", it.name);
     let own = directories.run_dir.join(&object);
     let hand = node.hand().await?;
     let text = match how.as_str() {
         " by its object" => {
-            let live = cluster.pod(&namespace, &name).await?;
+            let live = cluster.pod(&it).await?;
             Some(live.ok_or_else(|| Stop::harness("it has no object"))?.to_string())
         }
         _ => step.docstring.clone(),
@@ -56,7 +55,7 @@ async fn diagnosed(world: &mut LabWorld, how: String, step: &Line) -> Step {
     if !matches!(how.as_str(), " by its object" | " without a name") {
         option("--conf", paths.conf_dir.join("10-lab.conflist").display().to_string());
         if text.is_none() {
-            option("--pod", format!("{namespace}/{name}"));
+            option("--pod", it.to_string());
         }
     }
     let run = Run { root, ..Run::new(Network::Node, words, PROMPT) };
@@ -70,10 +69,10 @@ async fn diagnosed(world: &mut LabWorld, how: String, step: &Line) -> Step {
 /// As `kubectl exec` does it, with the paths that the runtime's own tools print on the node.
 #[when("it is diagnosed in the node agent's container")]
 async fn diagnosed_in_container(world: &mut LabWorld) -> Step {
-    let name = world.it.clone();
-    world.run_pod(&name).await?;
-    let pod = format!("{}/{name}", world.it()?.namespace);
-    let netns = world.workload(&name).await?.netns()?;
+    let it = world.its_name()?;
+    world.run_pod(&it.name).await?;
+    let pod = it.to_string();
+    let netns = world.workload(&it.name).await?.netns()?;
     let file = Path::new(&netns).file_name().and_then(OsStr::to_str).unwrap_or_default();
     let netns = format!("/var/run/netns/{file}");
     let program = format!("/opt/cni/bin/{PLUGIN}");

@@ -52,7 +52,7 @@ pub struct Process {
 /// The process of a container that runs.
 pub async fn process(world: &mut LabWorld, pod: &PodName, container: &str) -> Result<Process, Stop> {
     let tier = world.cluster().await?;
-    let workload = tier.starting(&pod.namespace, &pod.name).await?;
+    let workload = tier.starting(pod).await?;
     let number = workload
         .process(container)
         .await?

@@ -4,7 +4,7 @@
 use std::iter;
 use std::time::Duration;
 
-use cluster::{Disturbance, PodName, PodStart};
+use cluster::{Disturbance, PodStart};
 use cucumber::{given, then, when};
 
 use crate::binaries::TOOL;
@@ -25,7 +25,7 @@ const WAITS: &str = "not redirected yet";
 
 #[when("its containers start again")]
 async fn restart(world: &mut LabWorld) -> Step {
-    let pod = PodName::new(&world.it()?.namespace.clone(), &world.it.clone());
+    let pod = world.its_name()?;
     world.run_pod(&pod.name).await?;
     let ended = world.cluster().await?.node()?.retry_pod(&pod, RESTART).await?;
     world.starts.insert(pod.name, ended);
@@ -35,16 +35,16 @@ async fn restart(world: &mut LabWorld) -> Step {
 /// As a node agent repairs the pod during its validation.
 #[when(regex = r#"^it starts, and gets its rules while "([^"]+)" waits for them$"#)]
 async fn repaired(world: &mut LabWorld, container: String) -> Step {
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    let it = world.its_name()?;
     let (pod, native) = (world.it()?.clone(), is_native(world));
     let cluster = world.cluster().await?;
     let arrival = async {
-        let workload = cluster.starting(&namespace, &name).await?;
+        let workload = cluster.starting(&it).await?;
         workload.said(&container, WAITS).await?;
         let wanted = wanted_by(&pod, workload.addresses(), native)?;
         Ok(workload.disturb(&Disturbance::Repaired(wanted)).await?)
     };
-    let (started, arrived) = tokio::join!(world.start(&name), arrival);
+    let (started, arrived) = tokio::join!(world.start(&it.name), arrival);
     arrived.and(started.map(drop))
 }
 

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use cluster::{PodStart, SYSTEM_NAMESPACE};
+use cluster::{PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 
 use crate::istiod::{self, FailurePolicy};
@@ -43,7 +43,7 @@ async fn injects_at_will(world: &mut LabWorld) -> Step {
 #[given("istiod is down")]
 #[when("istiod is down")]
 async fn down(world: &mut LabWorld) -> Step {
-    world.cluster().await?.delete_pod(SYSTEM_NAMESPACE, istiod::NAME).await?;
+    world.cluster().await?.delete_pod(&PodName::in_system(istiod::NAME)).await?;
     reached(world, &[]).await
 }
 
@@ -63,13 +63,13 @@ async fn install(world: &mut LabWorld, policy: FailurePolicy) -> Step {
 /// Runs istiod in the place of the one that is there.
 async fn run(world: &mut LabWorld, arguments: &[&str]) -> Step {
     let tier = world.cluster().await?;
-    if tier.pod(SYSTEM_NAMESPACE, istiod::NAME).await?.is_some() {
-        tier.delete_pod(SYSTEM_NAMESPACE, istiod::NAME).await?;
+    if tier.pod(&PodName::in_system(istiod::NAME)).await?.is_some() {
+        tier.delete_pod(&PodName::in_system(istiod::NAME)).await?;
     }
     let identity = tier.issuer()?.issue(&istiod::names(), None)?;
     let object = istiod::pod(&identity, arguments);
     tier.create_pod(object).await?;
-    match tier.node()?.pod_started(SYSTEM_NAMESPACE, istiod::NAME, SOON).await? {
+    match tier.node()?.pod_started(&PodName::in_system(istiod::NAME), SOON).await? {
         PodStart::Running { addresses } => {
             let first = addresses.first().map(IpAddr::to_string);
             reached(world, first.as_slice()).await
@@ -110,8 +110,8 @@ fn authored(world: &mut LabWorld, name: String, namespace: String) {
 
 #[then(regex = r"^its containers are (.+)$")]
 async fn containers(world: &mut LabWorld, wanted: String) -> Step {
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let pod = world.cluster().await?.pod(&namespace, &name).await?.unwrap_or_default();
+    let it = world.its_name()?;
+    let pod = world.cluster().await?.pod(&it).await?.unwrap_or_default();
     let lists = ["initContainers", "containers"].map(|list| pod["spec"][list].as_array().cloned());
     let all = lists.into_iter().flatten().flatten();
     let names: Vec<_> = all.map(|one| one["name"].as_str().unwrap_or_default().to_owned()).collect();

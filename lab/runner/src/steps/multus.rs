@@ -152,9 +152,9 @@ async fn ready(world: &mut LabWorld, path: String) -> Step {
 /// Interfaces in its namespace beside `lo`, by name.
 #[then(regex = r#"^it has the interfaces "([^"]+)"$"#)]
 async fn interfaces(world: &mut LabWorld, wanted: String) -> Step {
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    let it = world.its_name()?;
     let tier = world.cluster().await?;
-    let workload = tier.starting(&namespace, &name).await?;
+    let workload = tier.starting(&it).await?;
     let number = workload.process("app").await?.ok_or_else(|| Stop::wrong("it does not run"))?;
     let hand = workload.hand().await?;
     let text = hand.read(&Path::new("/proc").join(number.to_string()).join("net/dev")).await?;

@@ -121,8 +121,8 @@ async fn spec(world: &mut LabWorld, name: &str) -> Result<k8s_openapi::api::core
 }
 
 async fn object(world: &mut LabWorld, name: &str) -> Result<Pod, Stop> {
-    let namespace = world.pod(name)?.namespace.clone();
-    let found = world.cluster().await?.pod(&namespace, name).await?;
+    let pod = world.name_of(name)?;
+    let found = world.cluster().await?.pod(&pod).await?;
     serde_json::from_value(found.ok_or_else(|| Stop::harness(format!("there is no pod {name}")))?)
         .map_err(Stop::harness)
 }

@@ -172,7 +172,7 @@ async fn told_nowhere(world: &mut LabWorld) -> Step {
     let secret = token.rsplit('.').next().filter(|part| part.len() > 20);
     let secret = secret.ok_or_else(|| Stop::wrong("the plugin has no token"))?;
     let pod = agent(world).await?;
-    let workload = world.cluster().await?.starting(&pod.namespace, &pod.name).await?;
+    let workload = world.cluster().await?.starting(&pod).await?;
     let mut told = vec![
         ("log", workload.logs().await?.join("\n")),
         ("status", status(world, &["status"]).await?.stdout),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use cluster::{PodName, SYSTEM_NAMESPACE};
+use cluster::PodName;
 use cucumber::gherkin;
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::Pod;
@@ -71,7 +71,7 @@ async fn attempt(
     body: String,
 ) -> Step {
     let pod = match whose.as_str() {
-        TAINT_CONTROLLER => PodName::new(SYSTEM_NAMESPACE, controller::ALONE),
+        TAINT_CONTROLLER => PodName::in_system(controller::ALONE),
         _ => agent(world).await?,
     };
     let tier = world.cluster().await?;

@@ -168,9 +168,9 @@ fn by_document(world: &mut LabWorld) -> Step {
 
 #[then(regex = r#"^its init container is "([^"]+)"$"#)]
 async fn init_container(world: &mut LabWorld, wanted: String) -> Step {
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    world.run_pod(&name).await?;
-    let object = world.cluster().await?.pod(&namespace, &name).await?.unwrap_or_default();
+    let it = world.its_name()?;
+    world.run_pod(&it.name).await?;
+    let object = world.cluster().await?.pod(&it).await?.unwrap_or_default();
     let all = object["spec"]["initContainers"].as_array().cloned().unwrap_or_default();
     let names: Vec<_> = all.iter().map(|one| one["name"].as_str().unwrap_or_default()).collect();
     expect_eq("the init containers", &names, &vec![wanted.as_str()])
@@ -204,8 +204,8 @@ async fn owned(world: &mut LabWorld, name: String) -> Step {
 /// As its controller does once the former one is gone. Nobody waits for its start: it may be deleted meanwhile.
 #[when(regex = "^its ReplicaSet makes it(?: again)?$")]
 async fn made(world: &mut LabWorld) -> Step {
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    eventually(world, GONE, async |world| match world.cluster().await?.pod(&namespace, &name).await? {
+    let it = world.its_name()?;
+    eventually(world, GONE, async |world| match world.cluster().await?.pod(&it).await? {
         Some(_) => Err(Stop::wrong("the former one is still there")),
         None => Ok(()),
     })

@@ -86,11 +86,11 @@ async fn admitted(world: &mut LabWorld) -> Step {
     if world.answered != Some(Ok(())) {
         return Err(Stop::wrong(format!("it answered {:?}", world.answered)));
     }
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let started = world.cluster().await?.node()?.pod_started(&namespace, &name, SOON).await?;
+    let it = world.its_name()?;
+    let started = world.cluster().await?.node()?.pod_started(&it, SOON).await?;
     match started {
         PodStart::Running { .. } => {
-            world.starts.insert(name, started);
+            world.starts.insert(it.name, started);
             Ok(())
         }
         other => Err(Stop::wrong(format!("its start ended with {other:?}"))),

@@ -22,7 +22,7 @@ pub fn is_ready(pod: &Value) -> bool {
 /// Checks that a pod is not ready by its condition, that its kubelet has told of a failed probe, and that what it probes answers an error with
 /// this text.
 pub async fn lacks(tier: &Tier, pod: &PodName, fragment: &str) -> Step {
-    let object = tier.pod(&pod.namespace, &pod.name).await?;
+    let object = tier.pod(pod).await?;
     let object = object.ok_or_else(|| Stop::wrong(format!("there is no pod {}", pod.name)))?;
     if is_ready(&object) {
         return Err(Stop::wrong("it is ready"));
@@ -48,7 +48,7 @@ pub async fn lacks(tier: &Tier, pod: &PodName, fragment: &str) -> Step {
 
 /// Asks a pod's readiness probe itself: a kubelet takes its time to tell.
 pub async fn answers(tier: &Tier, pod: &PodName, wanted: u16) -> Step {
-    let object = tier.pod(&pod.namespace, &pod.name).await?.unwrap_or_default();
+    let object = tier.pod(pod).await?.unwrap_or_default();
     let (port, path) = probe(&object).ok_or_else(|| Stop::wrong("it has no readiness probe over HTTP"))?;
     let (code, body) = tier.fetch(pod, port, &path).await?;
     expect_eq(&format!("the code beside {body:?}"), &code, &Some(wanted))

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cluster::hand::Network;
-use cluster::{Asked, PodName, PodStart, Verb};
+use cluster::{Asked, PodStart, Verb};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
@@ -26,8 +26,8 @@ const WRITES: [Verb; 5] = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete
 
 /// The pod that `it` means, as the API has it.
 async fn object(world: &mut LabWorld) -> Result<Option<Value>, Stop> {
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    Ok(world.cluster().await?.pod(&namespace, &name).await?)
+    let it = world.its_name()?;
+    Ok(world.cluster().await?.pod(&it).await?)
 }
 
 /// Starts it, and waits until its validation has failed with 126 at least once.
@@ -55,7 +55,7 @@ async fn unredirected(world: &mut LabWorld) -> Step {
 #[when(regex = r"^the kubelet starts (its|the node agent's) containers (again|no more)$")]
 async fn restarts(world: &mut LabWorld, whose: String, how: String) -> Step {
     let pod = match whose.as_str() {
-        "its" => PodName::new(&world.it()?.namespace.clone(), &world.it),
+        "its" => world.its_name()?,
         _ => super::agent::agent(world).await?,
     };
     let tier = world.cluster().await?;
@@ -83,12 +83,12 @@ async fn unknown(world: &mut LabWorld) -> Step {
 /// Keeps a namespace and a cache entry with another UID.
 #[given("a sandbox of its name and address is left of a former pod")]
 async fn former(world: &mut LabWorld) -> Step {
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
+    let it = world.its_name()?;
     let pod = object(world).await?.ok_or_else(|| Stop::harness("it is not there"))?;
     let address = pod["status"]["podIP"].as_str().ok_or_else(|| Stop::harness("it has no address"))?;
     let entry = json!({
         "kind": "cniCacheV1", "containerId": "former", "ifName": "eth0", "networkName": "lab-net",
-        "netns": "/var/run/netns/former", "cniArgs": [["K8S_POD_NAMESPACE", namespace], ["K8S_POD_NAME", name], ["K8S_POD_UID", "former"]],
+        "netns": "/var/run/netns/former", "cniArgs": [["K8S_POD_NAMESPACE", it.namespace], ["K8S_POD_NAME", it.name], ["K8S_POD_UID", "former"]],
         "result": { "cniVersion": "1.0.0", "ips": [{ "address": format!("{address}/24") }] },
     });
     let node = files(world).await?;
@@ -112,8 +112,8 @@ async fn untouched(world: &mut LabWorld) -> Step {
 /// Waits until no process is left in it.
 #[given("no process is in its namespace")]
 async fn no_process(world: &mut LabWorld) -> Step {
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let path = world.cluster().await?.starting(&namespace, &name).await?.netns()?;
+    let it = world.its_name()?;
+    let path = world.cluster().await?.starting(&it).await?.netns()?;
     let node = files(world).await?;
     let file = node.namespace(&path);
     let found = node.hand.look(&file).await?;
@@ -136,19 +136,19 @@ async fn no_process(world: &mut LabWorld) -> Step {
 /// Changes the pod live.
 #[when(regex = r#"^its annotation "([^"]+)" becomes "([^"]*)"$"#)]
 async fn annotated(world: &mut LabWorld, key: String, value: String) -> Step {
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let pods: Api<Pod> = Api::namespaced(world.cluster().await?.client(), &namespace);
+    let it = world.its_name()?;
+    let pods: Api<Pod> = Api::namespaced(world.cluster().await?.client(), &it.namespace);
     let patch = Patch::Merge(json!({ "metadata": { "annotations": { key: value } } }));
-    pods.patch(&name, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
+    pods.patch(&it.name, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
     Ok(())
 }
 
 /// Reason and message of all events on the pod that `it` means.
 async fn events(world: &mut LabWorld) -> Result<Vec<(String, String)>, Stop> {
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let events: Api<Event> = Api::namespaced(world.cluster().await?.client(), &namespace);
+    let it = world.its_name()?;
+    let events: Api<Event> = Api::namespaced(world.cluster().await?.client(), &it.namespace);
     let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
-    let about = all.items.into_iter().filter(|one| one.involved_object.name.as_ref() == Some(&name));
+    let about = all.items.into_iter().filter(|one| one.involved_object.name.as_ref() == Some(&it.name));
     Ok(about.map(|one| (one.reason.unwrap_or_default(), one.message.unwrap_or_default())).collect())
 }
 

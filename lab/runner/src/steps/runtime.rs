@@ -104,11 +104,11 @@ async fn is_ready(world: &mut LabWorld) -> Step {
 /// The kubelet's event: it does not start the pod.
 #[then("it waits for the node's network")]
 async fn waits(world: &mut LabWorld) -> Step {
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let events: Api<Event> = Api::namespaced(world.cluster().await?.client(), &namespace);
+    let it = world.its_name()?;
+    let events: Api<Event> = Api::namespaced(world.cluster().await?.client(), &it.namespace);
     eventually(world, SOON, async |_| {
         let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?.items;
-        let mut own = all.iter().filter(|event| event.involved_object.name.as_ref() == Some(&name));
+        let mut own = all.iter().filter(|event| event.involved_object.name.as_ref() == Some(&it.name));
         match own.any(|event| event.reason.as_deref() == Some("NetworkNotReady")) {
             true => Ok(()),
             false => Err(Stop::wrong("the kubelet does not say so")),

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use cluster::SYSTEM_NAMESPACE;
+use cluster::{PodName, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::jiff::Timestamp;
@@ -162,7 +162,7 @@ async fn agent_is(world: &mut LabWorld, node: String, how: String) -> Step {
         },
     });
     let tier = world.cluster().await?;
-    if tier.pod(SYSTEM_NAMESPACE, &name).await?.is_none() {
+    if tier.pod(&PodName::in_system(&name)).await?.is_none() {
         tier.apply(pod).await?;
     }
     let status = json!({
@@ -240,10 +240,10 @@ async fn created(world: &mut LabWorld, name: String) -> Step {
 /// The scheduler gives this reason.
 #[then(regex = r#"^it waits for a node: "(.*)"$"#)]
 async fn waits(world: &mut LabWorld, why: String) -> Step {
-    let (namespace, name) = (world.it()?.namespace.clone(), world.it.clone());
+    let it = world.its_name()?;
     let tier = world.cluster().await?;
     eventually(world, SOON, async |_| {
-        let pod = tier.pod(&namespace, &name).await?.unwrap_or_default();
+        let pod = tier.pod(&it).await?.unwrap_or_default();
         let said = pod["status"]["conditions"].to_string();
         match pod["spec"]["nodeName"].is_null() && said.contains(&why) {
             true => Ok(()),

@@ -147,15 +147,15 @@ mod tests {
             Ok(object)
         }
 
-        async fn pod(&self, _: &str, _: &str) -> Result<Option<Value>, LabError> {
+        async fn pod(&self, _: &PodName) -> Result<Option<Value>, LabError> {
             Ok(None)
         }
 
-        async fn delete_pod(&self, _: &str, _: &str) -> Result<(), LabError> {
+        async fn delete_pod(&self, _: &PodName) -> Result<(), LabError> {
             Ok(())
         }
 
-        async fn workload(&self, _: &str, _: &str) -> Result<Box<dyn Workload>, LabError> {
+        async fn workload(&self, _: &PodName) -> Result<Box<dyn Workload>, LabError> {
             Err(LabError::unsupported("slow", "have pods"))
         }
 

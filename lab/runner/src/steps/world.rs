@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cluster::hand::Held;
 use cluster::{
-    Answer, ChainFailure, CniAnswer, LabError, Leftovers, LiveNetwork, PodStart, Traffic, Workload,
+    Answer, ChainFailure, CniAnswer, LabError, Leftovers, LiveNetwork, PodName, PodStart, Traffic, Workload,
 };
 use cucumber::{World, gherkin};
 use k8s_openapi::jiff::Timestamp;
@@ -223,10 +223,21 @@ impl LabWorld {
         self.pods.get_mut(name).ok_or_else(|| Stop::harness(format!("no step has introduced pod {name:?}")))
     }
 
+    /// Namespace and name of a pod.
+    pub fn name_of(&mut self, name: &str) -> Result<PodName, Stop> {
+        Ok(PodName::new(&self.pod(name)?.namespace, name))
+    }
+
+    /// Those of the pod that `it` means.
+    pub fn its_name(&mut self) -> Result<PodName, Stop> {
+        let name = self.it.clone();
+        self.name_of(&name)
+    }
+
     /// Access to a started pod.
     pub async fn workload(&mut self, name: &str) -> Result<Box<dyn Workload>, Stop> {
-        let namespace = self.pod(name)?.namespace.clone();
-        Ok(self.cluster().await?.workload(&namespace, name).await?)
+        let pod = self.name_of(name)?;
+        Ok(self.cluster().await?.workload(&pod).await?)
     }
 
     /// Result of a pod's start; starts it if no step has done so.
@@ -236,8 +247,8 @@ impl LabWorld {
         }
         let object = self.pod(name)?.admitted().map_err(Stop::harness)?;
         self.objects.push(object.clone());
-        let namespace = self.pod(name)?.namespace.clone();
-        let ended = self.cluster().await?.start_pod(&namespace, name, object).await?;
+        let pod = self.name_of(name)?;
+        let ended = self.cluster().await?.start_pod(&pod, object).await?;
         self.starts.insert(name.to_owned(), ended.clone());
         Ok(ended)
     }

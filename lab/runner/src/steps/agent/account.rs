@@ -87,7 +87,7 @@ fn of_kubelet(stop: Stop) -> Stop {
 /// Path of a file of the agent's account on a real node.
 async fn mounted(world: &mut LabWorld, file: &str) -> Result<PathBuf, Stop> {
     let name = agent(world).await?;
-    let pod = world.cluster().await?.pod(&name.namespace, &name.name).await?.unwrap_or_default();
+    let pod = world.cluster().await?.pod(&name).await?.unwrap_or_default();
     let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
     let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
     let mut names = volumes.filter_map(|volume| volume["name"].as_str());

@@ -13,8 +13,8 @@ pub type Answered = Option<String>;
 
 async fn question(world: &mut LabWorld, step: &gherkin::Step) -> Result<String, Stop> {
     let text = step.docstring.as_deref().ok_or_else(|| Stop::harness("no text is below the step"))?;
-    let (name, namespace) = (world.it.clone(), world.it()?.namespace.clone());
-    let pod = world.cluster().await?.pod(&namespace, &name).await?.unwrap_or_default();
+    let it = world.its_name()?;
+    let pod = world.cluster().await?.pod(&it).await?.unwrap_or_default();
     let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" ").replace("UID", uid))
 }

@@ -55,7 +55,7 @@ async fn traced(tracer: &Process) -> Option<Process> {
 
 /// Ends an agent that has installed. Asked to end, it would find no DaemonSet and take everything back.
 async fn kill(world: &mut LabWorld) -> Result<Ended, Stop> {
-    match process(world, &PodName::new(SYSTEM_NAMESPACE, NAME), CONTAINER).await {
+    match process(world, &PodName::in_system(NAME), CONTAINER).await {
         Ok(tracer) => {
             // Its container ends after it: the other way round it would go on for a moment, with its ports.
             if let Some(program) = traced(&tracer).await {
@@ -146,7 +146,7 @@ impl Sweep {
             "/image/install-cni"
         ]);
         let tier = world.cluster().await?;
-        let start = tier.start_pod(SYSTEM_NAMESPACE, NAME, pod).await?;
+        let start = tier.start_pod(&PodName::in_system(NAME), pod).await?;
         let ended = eventually(world, SOON, async |world| match end(world).await? {
             Some(ended) => Ok(Some(ended)),
             None if self.job == Job::Install && self.is_installed().await => Ok(None),
@@ -157,7 +157,7 @@ impl Sweep {
             Some(ended) => ended?,
             None => kill(world).await?,
         };
-        tier.delete_pod(SYSTEM_NAMESPACE, NAME).await?;
+        tier.delete_pod(&PodName::in_system(NAME)).await?;
         Ok(ended)
     }
 

@@ -225,7 +225,7 @@ async fn forced(world: &mut LabWorld) -> Step {
     let patch = Patch::Strategic(json!({ "spec": { "template": { "spec": { "containers": containers } } } }));
     sets(world)?.patch(DAEMONSET, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
     let name = agent(world).await?.name;
-    let pod = process(world, &PodName::new(SYSTEM_NAMESPACE, &name), CONTAINER).await?;
+    let pod = process(world, &PodName::in_system(&name), CONTAINER).await?;
     let pods: Api<PodObject> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
     pods.delete(&name, &DeleteParams::default().grace_period(0)).await.map_err(Stop::harness)?;
     let proc = pod.file("stat");
@@ -277,7 +277,7 @@ pub(super) async fn run_once(world: &mut LabWorld, name: &str, pod: Value) -> St
 /// Runs a pod to its end; returns its phase.
 pub(super) async fn run_to_its_end(world: &mut LabWorld, name: &str, pod: Value) -> Result<String, Stop> {
     let tier = world.cluster().await?;
-    let start = tier.start_pod(SYSTEM_NAMESPACE, name, pod).await?;
+    let start = tier.start_pod(&PodName::in_system(name), pod).await?;
     let pods: Api<PodObject> = Api::namespaced(tier.client(), SYSTEM_NAMESPACE);
     let ended = eventually(world, SOON, async |_| {
         let pod = pods.get(name).await.map_err(Stop::harness)?;
@@ -287,7 +287,7 @@ pub(super) async fn run_to_its_end(world: &mut LabWorld, name: &str, pod: Value)
         }
     })
     .await?;
-    tier.delete_pod(SYSTEM_NAMESPACE, name).await?;
+    tier.delete_pod(&PodName::in_system(name)).await?;
     Ok(ended)
 }
 

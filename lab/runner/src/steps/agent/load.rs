@@ -58,7 +58,7 @@ async fn crowd(world: &mut LabWorld, count: usize, at_a_time: String) -> Step {
     for (pod, object) in many(world, count)? {
         let tier = &tier;
         starts.push(async move {
-            let start = tier.start_pod(&pod.namespace, &pod.name, object).await?;
+            let start = tier.start_pod(&pod, object).await?;
             Ok::<_, Stop>((pod.name, start))
         });
     }
@@ -87,7 +87,7 @@ async fn restarted_meanwhile(world: &mut LabWorld, what: String, count: usize) -
     }
     for (pod, _) in all {
         tier.comes_up(&pod, COME_UP).await?;
-        let addresses = tier.workload(&pod.namespace, &pod.name).await?.addresses();
+        let addresses = tier.workload(&pod).await?.addresses();
         let start = PodStart::Running { addresses };
         world.starts.insert(pod.name.clone(), start.clone());
         world.agent.remembered.started.push((pod.name, start));

@@ -3,7 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cluster::{PodName, SYSTEM_NAMESPACE};
+use cluster::SYSTEM_NAMESPACE;
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
@@ -74,15 +74,10 @@ async fn reboots(world: &mut LabWorld) -> Step {
     Ok(tier.machines()?.reboot(&name, world.node.configuration).await?)
 }
 
-fn its_name(world: &mut LabWorld) -> Result<PodName, Stop> {
-    let name = world.it.clone();
-    Ok(PodName::new(&world.it()?.namespace, &name))
-}
-
 /// The chain's last DEL of it succeeded, with every plugin of the list.
 #[then("its last sandbox was taken down")]
 async fn taken_down(world: &mut LabWorld) -> Step {
-    let name = format!("K8S_POD_NAME={};", its_name(world)?.name);
+    let name = format!("K8S_POD_NAME={};", world.its_name()?.name);
     let calls = world.cluster().await?.node()?.cni_calls()?;
     let mut of_it = calls.iter().filter(|(call, _)| {
         let is = |key: &str, wanted: &str| call.env.get(key).is_some_and(|value| value.contains(wanted));

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cluster::PodName;
 use cluster::hand::Writing;
-use cluster::{PodName, SYSTEM_NAMESPACE};
 use cucumber::{then, when};
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ const SOON: Duration = Duration::from_secs(20);
 /// The other version's pod.
 #[must_use]
 pub fn other() -> PodName {
-    PodName::new(SYSTEM_NAMESPACE, BESIDE)
+    PodName::in_system(BESIDE)
 }
 
 fn other_plugin() -> PathBuf {
@@ -63,14 +63,14 @@ async fn beside(world: &mut LabWorld) -> Step {
     push(&mut pod["spec"]["volumes"], json!({ "name": "image", "hostPath": { "path": OTHER } }));
     let mounts = &mut pod["spec"]["containers"][0]["volumeMounts"];
     push(mounts, json!({ "name": "image", "mountPath": "/opt/cni/bin", "readOnly": true }));
-    world.cluster().await?.start_pod(SYSTEM_NAMESPACE, BESIDE, pod).await?;
+    world.cluster().await?.start_pod(&other(), pod).await?;
     Ok(())
 }
 
 /// Waits until it is gone.
 #[when("the other version's pod is deleted")]
 async fn other_deleted(world: &mut LabWorld) -> Step {
-    Ok(world.cluster().await?.delete_pod(SYSTEM_NAMESPACE, BESIDE).await?)
+    Ok(world.cluster().await?.delete_pod(&other()).await?)
 }
 
 /// Compares contents; waited for.

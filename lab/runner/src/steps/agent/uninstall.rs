@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use cluster::{Asked, PodStart, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use cluster::{Asked, PodName, PodStart, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
@@ -163,7 +163,7 @@ async fn start(tier: &Tier, on: &str, pod: Pod) -> Step {
     let nodes = tier.nodes();
     let node = nodes.iter().find(|node| node.name() == on);
     let node = node.ok_or_else(|| Stop::harness(format!("there is no node {on}")))?;
-    match node.pod_started(&pod.namespace, &pod.name, SOON).await? {
+    match node.pod_started(&PodName::new(&pod.namespace, &pod.name), SOON).await? {
         PodStart::Running { .. } => Ok(()),
         other => Err(Stop::wrong(format!("pod {} on {on} does not start: {other:?}", pod.name))),
     }

@@ -99,7 +99,7 @@ pub(super) async fn start(world: &mut LabWorld, name: &str, words: &str) -> Step
     install(world).await?;
     let pod = pod(&rendered(world, "Deployment")?, name, words);
     world.applied.push(pod.clone());
-    match world.cluster().await?.start_pod(SYSTEM_NAMESPACE, name, pod).await? {
+    match world.cluster().await?.start_pod(&PodName::in_system(name), pod).await? {
         PodStart::Running { .. } => Ok(()),
         // The result of one that ends by itself is checked by another step.
         PodStart::ContainerFailed { .. } if words.contains(ONCE) => Ok(()),
@@ -176,7 +176,7 @@ async fn says(world: &mut LabWorld, fragment: String) -> Step {
 async fn ready(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     eventually(world, SOON, async |_| {
-        let pod = tier.pod(SYSTEM_NAMESPACE, ALONE).await?.unwrap_or_default();
+        let pod = tier.pod(&PodName::in_system(ALONE)).await?.unwrap_or_default();
         match is_ready(&pod) {
             true => Ok(()),
             false => Err(Stop::wrong(format!("its conditions are {}", pod["status"]["conditions"]))),
@@ -191,7 +191,7 @@ async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
     let tier = world.cluster().await?;
     let fragment = fragment.replace('\'', "\"");
     world.errors.push(fragment.clone());
-    let pod = PodName::new(SYSTEM_NAMESPACE, ALONE);
+    let pod = PodName::in_system(ALONE);
     eventually(world, SOON, async |_| readiness::lacks(&tier, &pod, &fragment).await).await
 }
 
@@ -199,7 +199,7 @@ async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
 #[then(regex = r"^the taint controller's probe answers (\d+)$")]
 async fn answers(world: &mut LabWorld, code: u16) -> Step {
     let tier = world.cluster().await?;
-    let pod = PodName::new(SYSTEM_NAMESPACE, ALONE);
+    let pod = PodName::in_system(ALONE);
     eventually(world, SOON, async |_| readiness::answers(&tier, &pod, code).await).await
 }
 
@@ -208,7 +208,7 @@ async fn answers(world: &mut LabWorld, code: u16) -> Step {
 async fn ends(world: &mut LabWorld, code: i64, fragment: String) -> Step {
     let tier = world.cluster().await?;
     eventually(world, SOON, async |world| {
-        let pod = tier.pod(SYSTEM_NAMESPACE, ALONE).await?.unwrap_or_default();
+        let pod = tier.pod(&PodName::in_system(ALONE)).await?.unwrap_or_default();
         let state = pod["status"]["containerStatuses"][0]["state"].clone();
         let lines = logs(world).await?;
         expect_eq(
@@ -227,7 +227,7 @@ async fn counts(world: &mut LabWorld, line: String) -> Step {
     let line = line.replace('\'', "\"");
     let tier = world.cluster().await?;
     eventually(world, SOON, async |_| {
-        let (_, text) = tier.fetch(&PodName::new(SYSTEM_NAMESPACE, ALONE), MONITORING, "/metrics").await?;
+        let (_, text) = tier.fetch(&PodName::in_system(ALONE), MONITORING, "/metrics").await?;
         match text.lines().any(|one| one == line) {
             true => Ok(()),
             false => Err(Stop::wrong(text)),

@@ -61,7 +61,7 @@ async fn disturbed(world: &mut LabWorld) -> Result<String, Stop> {
 async fn killed(world: &mut LabWorld, how: String) -> Step {
     let name = disturbed(world).await?;
     let signal = if how == "killed" { Signal::Kill } else { Signal::Terminate };
-    process(world, &PodName::new(SYSTEM_NAMESPACE, &name), CONTAINER).await?.signal(signal).await
+    process(world, &PodName::in_system(&name), CONTAINER).await?.signal(signal).await
 }
 
 /// Answers its requests with 503 from now on.

@@ -69,10 +69,10 @@ async fn explain(world: &mut LabWorld, line: &Line) -> Result<Value, Stop> {
         "its loopback address" => format!("loopback {transport} {destination} uid {uid} gid {gid}"),
         _ => format!("out {transport} {destination} uid {uid} gid {gid}"),
     };
-    let namespace = world.pod(&subject)?.namespace.clone();
     let environment = world.node.plugin_env.clone();
+    let subject = world.name_of(&subject)?;
     let cluster = world.cluster().await?;
-    let object = cluster.pod(&namespace, &subject).await?.ok_or_else(|| Stop::harness("it has no object"))?;
+    let object = cluster.pod(&subject).await?.ok_or_else(|| Stop::harness("it has no object"))?;
     let words = [TOOL, "explain", "--pod", "-", "-o", "json", "--packet", &packet];
     let run = Run { stdin: object.to_string(), environment, ..Run::new(Network::Node, words, PROMPT) };
     let answer = cluster.node()?.hand().await?.run(run).await?;
