@@ -3,7 +3,7 @@
 //! traits; steps use nothing else, so a feature never names a tier.
 //!
 //! Plugin calls are here beside the traits; [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
-//! container runtime, [`profile`] how runtimes differ, [`choice`] components of a cluster of real ones, [`network`] a pod's network from inside, [`front`] what the API server is asked and
+//! container runtime, [`profile`] how runtimes differ, [`choice`] components of a cluster of real ones, [`network`] a pod's network from inside, [`node_plan`] what a scenario requires of its node, [`front`] what the API server is asked and
 //! how that goes wrong, [`hand`] how the lab's process on a node is spoken to, [`machines`] what is done to a node as a machine, [`leftovers`] what an end does not undo, [`kubelet`] and [`server`] what
 //! only the lab's own can be asked for.
 
@@ -19,6 +19,7 @@ pub mod kubelet;
 pub mod leftovers;
 pub mod machines;
 pub mod network;
+pub mod node_plan;
 pub mod profile;
 pub mod runtime;
 pub mod server;
@@ -42,6 +43,7 @@ pub use kubelet::Kubelet;
 pub use leftovers::Leftovers;
 pub use machines::{Configuration, Disk, Machines, Memory};
 pub use network::{Disturbance, LiveNetwork, LiveRule, Wanted};
+pub use node_plan::NodePlan;
 pub use profile::RuntimeProfile;
 pub use runtime::{
     AgentStandIn, BASE_PLUGIN, ChainFailure, Entering, Files, Installed, KUBECONFIG, Kernel, Lack, NodePaths,

@@ -56,7 +56,7 @@ impl NetnsNode {
 
     /// Mounts that programs of the node see.
     pub(crate) fn shown(&self) -> Vec<rootfs::Mount> {
-        match self.options.installed {
+        match self.options.node.installed {
             Installed::ByAgent => self.host.shown(),
             Installed::ByLab => Vec::new(),
         }

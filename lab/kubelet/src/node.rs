@@ -92,25 +92,21 @@ impl NetnsNode {
     ///
     /// # Errors
     /// The kernel or the file system refuses it.
-    pub async fn create(
-        options: &ClusterOptions,
-        name: &str,
-        number: u8,
-        access: &ApiAccess,
-    ) -> Result<Self, Error> {
-        let directory = options.directory.join(name);
+    pub async fn create(options: &ClusterOptions, number: u8, access: &ApiAccess) -> Result<Self, Error> {
+        let name = format!("node-{number}");
+        let directory = options.directory.join(&name);
         let below = |part: &str| directory.join(part);
-        let host = Host::new(below(ROOT), options.run_is_shared);
+        let host = Host::new(below(ROOT), !options.node.run_is_private);
         let paths = host.paths();
         lay_out(options, &paths)?;
         let binaries = &options.binaries;
         let netns = Namespace::create(&below("node.netns"), NamespaceRole::Node).await?;
         netns::set_loopback_up(netns.path()).await?;
-        netns::filter_reverse_paths(netns.path(), options.rp_filter).await?;
+        netns::filter_reverse_paths(netns.path(), options.rp_filter()).await?;
         // The hand, too, which may be there before a pod is, sees pods' namespaces.
         let shared = SharedDirectory::new(&paths.netns_dir)?;
         let mut shown = Vec::new();
-        if options.installed == Installed::ByAgent {
+        if options.node.installed == Installed::ByAgent {
             shown = host.shown();
             for mount in &shown {
                 fs::create_dir_all(&mount.at).map_err(Error::file("make", &mount.at))?;
@@ -124,15 +120,16 @@ impl NetnsNode {
             extra_env: binaries.sut_env.clone(),
             workload: binaries.workload.clone(),
             under_test: PLUGIN,
-            kernel: of_node(&options.kernel, &below(ROOT)),
+            kernel: of_node(&options.node.kernel, &below(ROOT)),
             shown,
             chaos: options.chaos.clone(),
             deadline: options.deadlines.plugin,
         };
         let agent = Agent::new(&binaries.workload, netns.path(), &paths.run_dir, &below("agent"))?;
+        let environment = options.node.plugin_env.clone();
         Ok(Self {
-            name: name.to_owned(),
-            chain: Chain::new(paths.clone(), caller, multus, options.plugin_env.clone(), options.runtime)?,
+            name,
+            chain: Chain::new(paths.clone(), caller, multus, environment, options.runtime())?,
             directory,
             paths,
             options: options.clone(),
@@ -164,7 +161,7 @@ impl NetnsNode {
             "exclude_namespaces": ["kube-system"],
             "pod_namespace": SYSTEM_NAMESPACE,
         });
-        for (key, value) in &self.options.plugin_conf {
+        for (key, value) in &self.options.node.plugin_conf {
             plugin[key] = value.clone();
         }
         let mut base = json!({
@@ -174,14 +171,15 @@ impl NetnsNode {
             "stateDir": self.directory.join("ipam"),
             "capabilities": { "io.kubernetes.cri.pod-annotations": true },
         });
-        for (key, value) in &self.options.base_conf {
+        for (key, value) in &self.options.node.base_conf {
             base[key] = value.clone();
         }
-        let plugins = match self.options.installed {
+        let plugins = match self.options.node.installed {
             Installed::ByLab => json!([base, plugin]),
             Installed::ByAgent => json!([base]),
         };
-        json!({ "cniVersion": self.options.cni_version, "name": "lab", "plugins": plugins })
+        let version = self.options.node.cni_version.as_deref().unwrap_or("1.0.0");
+        json!({ "cniVersion": version, "name": "lab", "plugins": plugins })
     }
 
     /// Addresses of the machine, if it has a network.
@@ -202,7 +200,7 @@ impl NetnsNode {
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let info = json!({
             "bootID": boot, "kubeletVersion": KUBELET, "kernelVersion": kernel.trim(), "osImage": "cnilab",
-            "containerRuntimeVersion": self.options.runtime.version,
+            "containerRuntimeVersion": self.options.runtime().version,
             "operatingSystem": "linux", "architecture": std::env::consts::ARCH,
             "machineID": "", "systemUUID": "", "kubeProxyVersion": "",
         });
@@ -250,7 +248,7 @@ impl NetnsNode {
             return Ok(None);
         }
         let mut plan = Plan::new(object, &self.options.binaries)?;
-        if self.options.runtime.pod_uid == PodUid::Withheld {
+        if self.options.runtime().pod_uid == PodUid::Withheld {
             plan.runtime_uid.clear();
         }
         let slot = Arc::new(Slot::new(plan));
@@ -373,7 +371,7 @@ fn lay_out(options: &ClusterOptions, paths: &NodePaths) -> Result<(), Error> {
     for path in [&paths.conf_dir, &paths.bin_dir, &paths.cache_dir, &paths.run_dir, &paths.netns_dir] {
         fs::create_dir_all(path).map_err(Error::file("make", path))?;
     }
-    for (name, text) in &options.run_files {
+    for (name, text) in &options.node.run_files {
         let path = paths.run_dir.join(name);
         fs::write(&path, text).map_err(Error::file("write", path))?;
     }
@@ -381,7 +379,7 @@ fn lay_out(options: &ClusterOptions, paths: &NodePaths) -> Result<(), Error> {
     for name in [BASE_PLUGIN].into_iter().chain(multus::TYPES) {
         link(&binaries.workload, &paths.bin_dir.join(name))?;
     }
-    if options.installed == Installed::ByLab && binaries.sut.join(PLUGIN).is_file() {
+    if options.node.installed == Installed::ByLab && binaries.sut.join(PLUGIN).is_file() {
         link(&binaries.sut.join(PLUGIN), &paths.bin_dir.join(PLUGIN))?;
     }
     Ok(())

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cluster::{AgentStandIn, Chaos, Installed, Kernel, RuntimeProfile};
-use serde_json::Value;
+use cluster::{Chaos, Installed, NodePlan, RuntimeProfile};
 
 use crate::api_access::ApiAccess;
 use crate::images::Images;
@@ -47,57 +46,20 @@ pub const SERVICE: (&str, u16) = ("10.96.0.1", 443);
 /// The same for IPv6-only clusters.
 pub const SERVICE_V6: &str = "fd00:96::1";
 
-/// Translation of pods' addresses where they leave the cluster.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Leaving {
-    /// By the node, to its own address.
-    #[default]
-    Masqueraded,
-    /// None: whoever is outside knows where pods are.
-    Routed,
-}
-
 /// Options of a cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
     /// A directory of the cluster's own, made by it, below `/run`.
     pub directory: PathBuf,
     pub binaries: Binaries,
-    /// Names of the nodes.
-    pub nodes: Vec<String>,
-    /// Initial stand-in for the agent.
-    pub agent: AgentStandIn,
-    /// Additional environment of every plugin.
-    pub plugin_env: BTreeMap<String, String>,
-    /// Additional configuration of the plugin under test.
-    pub plugin_conf: BTreeMap<String, Value>,
-    /// Additional configuration of the lab's base plugin.
-    pub base_conf: BTreeMap<String, Value>,
-    /// Files of the run directory, by name.
-    pub run_files: BTreeMap<String, String>,
-    /// The kernel that the plugin under test runs on.
-    pub kernel: Kernel,
-    /// Installer of the plugin under test.
-    pub installed: Installed,
-    /// `cniVersion` of the default network.
-    pub cni_version: String,
-    /// Container runtime of the nodes.
-    pub runtime: &'static RuntimeProfile,
+    /// Requirements on its nodes, but for the defect, and the time of probes.
+    pub node: NodePlan,
     /// Images of the nodes.
     pub images: Images,
     /// First backoff of the kubelet, which doubles; without it a pod has one start and nothing is retried.
     pub back_off: Option<Duration>,
-    /// `/run` of nodes is a shared mount, as with systemd. Nodes that are containers (k3d, Docker Desktop) have none, and runtimes reject a
-    /// container that asks for `HostToContainer` there.
-    pub run_is_shared: bool,
     /// Length of a second of the containers' probes.
     pub probe_second: Duration,
-    /// A host outside of the cluster answers.
-    pub outside: bool,
-    /// Translation of pods' addresses where they leave the cluster.
-    pub leaving: Leaving,
-    /// `rp_filter` of the machines: of their own namespaces, and, as the kernel hands it on, of those of pods.
-    pub rp_filter: u8,
     pub deadlines: Deadlines,
     /// Delays of the lab's own actors.
     pub chaos: Chaos,
@@ -109,7 +71,22 @@ impl ClusterOptions {
     /// True if nodes have addresses and a network of their own. Most scenarios have one node whose pods talk to each other.
     #[must_use]
     pub fn is_wired(&self) -> bool {
-        self.nodes.len() > 1 || self.outside || self.installed == Installed::ByAgent
+        self.count() > 1 || self.node.outside || self.node.installed == Installed::ByAgent
+    }
+
+    /// Number of nodes.
+    pub(crate) fn count(&self) -> usize {
+        self.node.count.unwrap_or(1)
+    }
+
+    /// `rp_filter` of the machines: of their own namespaces, and, as the kernel hands it on, of those of pods.
+    pub(crate) fn rp_filter(&self) -> u8 {
+        self.node.rp_filter.unwrap_or(0)
+    }
+
+    /// Container runtime of the nodes.
+    pub(crate) fn runtime(&self) -> &'static RuntimeProfile {
+        self.node.runtime.unwrap_or_default()
     }
 
     /// A time of a container's probes, in the cluster's time.
@@ -128,23 +105,10 @@ impl ClusterOptions {
                 image: Vec::new(),
                 sut_env: BTreeMap::new(),
             },
-            nodes: vec!["node-1".to_owned()],
-            agent: AgentStandIn::Absent,
-            plugin_env: BTreeMap::new(),
-            plugin_conf: BTreeMap::new(),
-            base_conf: BTreeMap::new(),
-            run_files: BTreeMap::new(),
-            kernel: Kernel::default(),
-            installed: Installed::default(),
-            cni_version: "1.0.0".to_owned(),
-            runtime: Default::default(),
+            node: NodePlan::default(),
             images: Images::default(),
             back_off: None,
-            run_is_shared: true,
             probe_second: scaled(1),
-            outside: false,
-            leaving: Leaving::default(),
-            rp_filter: 0,
             deadlines: Deadlines::default(),
             chaos: Chaos::default(),
             joined: None,

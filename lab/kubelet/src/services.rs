@@ -137,7 +137,8 @@ fn of_api(number: u8) -> Vec<Translation> {
 /// # Errors
 /// The kernel refuses it.
 pub async fn translate(node: &NetnsNode, wire: &Wire, services: &[Translation]) -> Result<(), Error> {
-    let own = if node.options.installed == Installed::ByAgent { of_api(node.number) } else { Vec::new() };
+    let own =
+        if node.options.node.installed == Installed::ByAgent { of_api(node.number) } else { Vec::new() };
     wire.translate(node.netns.path(), node.number, &[own, services.to_vec()].concat()).await
 }
 

@@ -106,7 +106,7 @@ impl NetnsNode {
             let attempt = parts.attempts;
             parts.attempts += 1;
             let netns_dir = &self.paths.netns_dir;
-            let seen_as = match self.options.installed {
+            let seen_as = match self.options.node.installed {
                 Installed::ByLab => netns_dir,
                 Installed::ByAgent => Path::new(NETNS_DIRECTORY),
             };
@@ -115,7 +115,7 @@ impl NetnsNode {
                 netns_dir,
                 seen_as,
                 addresses: &self.addresses(),
-                rp_filter: self.options.rp_filter,
+                rp_filter: self.options.rp_filter(),
             };
             match Sandbox::create(plan, attempt, &place, &self.chain).await {
                 Ok(sandbox) => parts.sandbox = Some(sandbox),

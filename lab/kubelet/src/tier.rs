@@ -79,12 +79,12 @@ impl NetnsCluster {
             Some(there) => there.clone(),
             None => ApiAccess::from(plane.insert(ControlPlane::new(&[])?).api()),
         };
-        let token = bootstrap(&access.client, options.installed).await?;
+        let token = bootstrap(&access.client, options.node.installed).await?;
         let front = front(&access, &options)?;
         let wire = wired(&options).await?;
-        let made = (1..).zip(&options.nodes).map(|(number, name)| {
-            node(&options, name, number, (&access, &front, token.as_deref()), wire.as_ref())
-        });
+        let made = (1..)
+            .take(options.count())
+            .map(|number| node(&options, number, (&access, &front, token.as_deref()), wire.as_ref()));
         let made: Vec<_> = stream::iter(made).buffered(NODES_AT_ONCE).try_collect().await?;
         let (nodes, served): (Vec<_>, Vec<_>) = made.into_iter().unzip();
         let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
@@ -231,18 +231,17 @@ fn front(access: &ApiAccess, options: &ClusterOptions) -> Result<Proxy, Error> {
 /// Makes a node, with the API server's addresses on it, its plugin's credentials and its network.
 async fn node(
     options: &ClusterOptions,
-    name: &str,
     number: u8,
     (access, front, token): (&ApiAccess, &Proxy, Option<&str>),
     wire: Option<&Wire>,
 ) -> Result<(NetnsNode, Vec<ServerHandle>), Error> {
-    let node = NetnsNode::create(options, name, number, access).await?;
+    let node = NetnsNode::create(options, number, access).await?;
     if let Some(wire) = wire {
         wire.join(node.netns.path(), number).await?;
         services::translate(&node, wire, &[]).await?;
     }
     let mut served = Vec::new();
-    for address in addresses(options.installed, number) {
+    for address in addresses(options.node.installed, number) {
         let listener = netns::listen(node.netns.path(), address).await?;
         let handle = front.serve(listener);
         served.push(handle.map_err(|error| Error::Missing(format!("API listener: {error}")))?);
@@ -252,7 +251,7 @@ async fn node(
         secret(&node.paths.run_dir.join(KUBECONFIG), &kubeconfig)?;
     }
     lay_network(&node).await?;
-    node.agent.become_(options.agent, options.deadlines.process).await?;
+    node.agent.become_(options.node.agent, options.deadlines.process).await?;
     Ok((node, served))
 }
 
@@ -294,7 +293,7 @@ async fn wired(options: &ClusterOptions) -> Result<Option<Wire>, Error> {
         return Ok(None);
     }
     let mut wire = Wire::create(options).await?;
-    if options.outside {
+    if options.node.outside {
         wire.add_outside(&options.directory).await?;
     }
     Ok(Some(wire))

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
-use crate::options::{ClusterOptions, Leaving};
+use crate::options::ClusterOptions;
 use crate::process::{Process, Program};
 
 /// Addresses of the host outside.
@@ -52,7 +52,7 @@ pub fn ranges(network: &str, node: u8) -> [String; 2] {
 pub struct Wire {
     workload: PathBuf,
     deadline: Duration,
-    leaving: Leaving,
+    pods_are_routed: bool,
     /// Ends before its namespace.
     host: Option<Process>,
     outside: Option<Namespace>,
@@ -69,7 +69,14 @@ impl Wire {
         let router = Namespace::create(&path, NamespaceRole::Node).await?;
         netns::set_loopback_up(router.path()).await?;
         let (workload, deadline) = (options.binaries.workload.clone(), options.deadlines.process);
-        Ok(Self { workload, deadline, leaving: options.leaving, host: None, outside: None, router })
+        Ok(Self {
+            workload,
+            deadline,
+            pods_are_routed: options.node.pods_are_routed,
+            host: None,
+            outside: None,
+            router,
+        })
     }
 
     /// Links a node.
@@ -88,7 +95,7 @@ impl Wire {
     pub async fn add_outside(&mut self, directory: &Path) -> Result<(), Error> {
         let outside = Namespace::create(&directory.join("outside.netns"), NamespaceRole::Pod).await?;
         netns::set_loopback_up(outside.path()).await?;
-        let reach: &[&str] = if self.leaving == Leaving::Masqueraded { &NODES } else { &[] };
+        let reach: &[&str] = if self.pods_are_routed { &[] } else { &NODES };
         let reach: Vec<_> = reach.iter().map(|range| (*range).to_owned()).collect();
         self.link(outside.path(), "outside", &OUTSIDE.map(str::to_owned), &reach, &[]).await?;
         let ports = PORTS.iter().flat_map(|port| ["--listen", port]);
@@ -132,7 +139,7 @@ impl Wire {
     }
 
     fn masqueraded(&self, number: u8) -> Vec<Value> {
-        if self.leaving == Leaving::Routed {
+        if self.pods_are_routed {
             return Vec::new();
         }
         let pods = ranges("200", number).into_iter();

@@ -17,13 +17,13 @@ use std::time::Duration;
 
 use apiserver::Account;
 use cluster::front::denials;
-use cluster::{Chaos, Cluster, Fault, Filter, Installed, LabError, Leftovers, Node, PodName, PodStart};
+use cluster::{
+    Chaos, Cluster, Fault, Filter, Installed, LabError, Leftovers, Node, NodePlan, PodName, PodStart,
+};
 use kubelet::account;
-use kubelet::options::Leaving;
 pub use kubelet::options::scaled;
 use kubelet::{ClusterOptions, NetnsCluster};
 pub use kubelet::{netns, preflight};
-pub use node_plan::NodePlan;
 use redirect::ruleset::Family;
 use remote::RemoteCluster;
 pub use remote::{Error as SessionError, Session, SessionOptions, Whole, clean};
@@ -248,7 +248,7 @@ impl Tier {
             let what = format!("play a scenario of {wanted} nodes on {there}");
             return Err(LabError::unsupported(remote::TIER, what));
         }
-        match node.differs(session) {
+        match node_plan::differs(node, session) {
             None => {
                 let cluster = Box::pin(RemoteCluster::begin(session, wanted)).await?;
                 if node.installed == Installed::ByAgent || cluster.is_whole() {
@@ -274,31 +274,14 @@ impl Tier {
         let mut options = ClusterOptions::new(&directory, &plan.workload, &plan.sut.dir);
         options.chaos = plan.args.chaos.map(|seed| Chaos::new(seed, id)).unwrap_or_default();
         options.deadlines.exchange = EXCHANGE;
-        options.agent = node.agent;
-        options.plugin_env.clone_from(&node.plugin_env);
+        options.node = node.clone();
         let mutant = node.mutant.iter().map(|name| (MUTANT.to_owned(), name.clone()));
         options.binaries.sut_env.extend(mutant);
         if let Deployment::Objects(objects) = &plan.sut.product.deployed {
             options.binaries.image.clone_from(&objects.image);
         }
-        options.plugin_conf.clone_from(&node.plugin_conf);
-        options.base_conf.clone_from(&node.base_conf);
-        options.run_files.clone_from(&node.run_files);
-        options.kernel.clone_from(&node.kernel);
-        options.installed = node.installed;
-        options.runtime = node.runtime.unwrap_or_default();
-        if let Some(version) = &node.cni_version {
-            options.cni_version.clone_from(version);
-        }
-        options.run_is_shared = !node.run_is_private;
         if node.probes_in_real_time {
             options.probe_second = Duration::from_secs(1);
-        }
-        options.outside = node.outside;
-        options.leaving = if node.pods_are_routed { Leaving::Routed } else { Leaving::Masqueraded };
-        options.rp_filter = node.rp_filter.unwrap_or(0);
-        if let Some(count) = node.count {
-            options.nodes = (1..=count).map(|number| format!("node-{number}")).collect();
         }
         if node.installed == Installed::ByAgent {
             options.back_off = Some(BACK_OFF);

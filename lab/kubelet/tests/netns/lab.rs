@@ -37,7 +37,7 @@ impl Lab {
         let directory = PathBuf::from(format!("/run/lab-{number}"));
         let sut = directory.join("no-sut");
         let mut options = ClusterOptions::new(&directory, &isolation::workload(), &sut);
-        options.nodes = nodes.iter().map(ToString::to_string).collect();
+        options.node.count = Some(nodes.len());
         change(&mut options);
         let cluster = NetnsCluster::start(options).await.unwrap();
         let lab = Self { cluster, directory };

@@ -26,7 +26,7 @@ async fn reaches(namespace: &Path, service: SocketAddr) -> bool {
 }
 
 pub(crate) async fn the_api_server_has_a_service_whose_address_nobody_has() {
-    let lab = Lab::with(&NODES, |options| options.installed = Installed::ByAgent).await;
+    let lab = Lab::with(&NODES, |options| options.node.installed = Installed::ByAgent).await;
     let pod = lab.running("client", one("pause")).await.netns().unwrap();
     let nodes = NODES.map(|node| lab.directory.join(node).join("node.netns"));
     for address in [SERVICE.0, SERVICE_V6] {
@@ -39,7 +39,7 @@ pub(crate) async fn the_api_server_has_a_service_whose_address_nobody_has() {
 }
 
 pub(crate) async fn a_node_translates_again_after_a_boot_that_took_what_it_translated() {
-    let lab = Lab::with(&NODES, |options| options.installed = Installed::ByAgent).await;
+    let lab = Lab::with(&NODES, |options| options.node.installed = Installed::ByAgent).await;
     let node = lab.directory.join("node-1/node.netns");
     lab.cluster.reboot("node-1", Configuration::Stays).await.unwrap();
     for address in [SERVICE.0, SERVICE_V6] {

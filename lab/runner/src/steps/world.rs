@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use cluster::hand::Held;
 use cluster::{
-    Answer, ChainFailure, CniAnswer, LabError, Leftovers, LiveNetwork, PodName, PodStart, Traffic, Workload,
+    Answer, ChainFailure, CniAnswer, LabError, Leftovers, LiveNetwork, NodePlan, PodName, PodStart, Traffic,
+    Workload,
 };
 use cucumber::{World, gherkin};
 use k8s_openapi::jiff::Timestamp;
@@ -34,7 +35,7 @@ use crate::steps::rules::ForeignRule;
 use crate::steps::taint::Taints;
 use crate::steps::traffic::captured::Captured;
 use crate::stop::{Step, Stop};
-use crate::tier::{NodePlan, Session, Tier};
+use crate::tier::{Session, Tier};
 
 /// Shared by all scenarios of a run.
 #[derive(Debug)]

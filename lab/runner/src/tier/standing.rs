@@ -115,15 +115,15 @@ fn inject(cluster: &NetnsCluster) -> anyhow::Result<()> {
 
 fn options(plan: &UpPlan) -> ClusterOptions {
     let mut options = ClusterOptions::new(Path::new(DIRECTORY), &plan.workload, &plan.sut.dir);
-    options.nodes = (1..=plan.args.nodes).map(|number| format!("node-{number}")).collect();
-    options.installed = if plan.args.bare { Installed::ByAgent } else { Installed::ByLab };
+    options.node.count = Some(plan.args.nodes.into());
+    options.node.installed = if plan.args.bare { Installed::ByAgent } else { Installed::ByLab };
     options.back_off = Some(BACK_OFF);
     options.images = Images::Only(IMAGES.to_vec());
     options.probe_second = PROBE_SECOND;
-    options.cni_version = CNI_VERSION.to_owned();
-    options.runtime = match plan.args.runtime {
+    options.node.cni_version = Some(CNI_VERSION.to_owned());
+    options.node.runtime = Some(match plan.args.runtime {
         RuntimeName::Containerd => &RuntimeProfile::CONTAINERD_2,
         RuntimeName::Crio => &RuntimeProfile::CRI_O,
-    };
+    });
     options
 }
