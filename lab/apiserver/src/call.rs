@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Parameters of a request, once it is known who asks for what.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::access::{self, Identity};
@@ -62,7 +63,7 @@ impl Call {
                 return Err(schema::unreadable(kind, &why));
             }
             Some("Ignore") => {}
-            _ => self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(unknown),
+            _ => self.warnings.lock().extend(unknown),
         }
         Ok(object)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A request on a resource (all but watches): parameters and body in, one call of the store, the answer's code and body out.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use http::StatusCode;
 use k8s_openapi::jiff::Timestamp;
@@ -210,7 +210,7 @@ fn write_admitted(
         dry_run: call.is_dry_run(),
     };
     admit(&call.who, &proposal, store)?;
-    call.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(warning(&proposal, store));
+    call.warnings.lock().extend(warning(&proposal, store));
     Ok(store.carry_out(write))
 }
 

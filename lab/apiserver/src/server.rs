@@ -3,7 +3,7 @@
 //! for a request over a socket and for one in process.
 
 use std::convert::Infallible;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -55,7 +55,7 @@ impl Shared {
         let arrived = Arrived { order, who, route, query, upgrade, warnings };
         let mut response = answer::answer(self.reply(arrived, &parts, body).await);
         answer::date(&mut response, self.now());
-        answer::warn(&mut response, &told.lock().unwrap_or_else(PoisonError::into_inner));
+        answer::warn(&mut response, &told.lock());
         self.log.edit(order, |entry| entry.code = Some(response.status().as_u16()));
         Ok(response)
     }

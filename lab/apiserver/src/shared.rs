@@ -2,11 +2,12 @@
 //! State shared by all handles, clients and connections of one API server, under one lock, with its log and the waiters for a change.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use listen::Arrivals;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::ServerOptions;
@@ -57,7 +58,7 @@ impl Shared {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, ServerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(crate) fn bookmark_every(&self) -> Duration {

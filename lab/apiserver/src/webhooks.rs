@@ -8,7 +8,6 @@ mod endpoint;
 mod review;
 
 use std::collections::BTreeSet;
-use std::sync::PoisonError;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -181,7 +180,7 @@ impl Shared {
             .map_err(|why| Failure::Call(format!("failed to call webhook: {why}")))?;
         let invalid = |why| Failure::Call(format!("received invalid webhook response: {why}"));
         let read = review::read(&uid, stage, &answer).map_err(invalid)?;
-        creation.call.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(read.warnings);
+        creation.call.warnings.lock().extend(read.warnings);
         match read.verdict {
             Verdict::Allowed(patch) => Ok(patch),
             Verdict::Undecodable(why) => {

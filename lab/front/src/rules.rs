@@ -2,10 +2,10 @@
 //! Which requests, streams and connections a fault meets: by what is asked, by number, by time and by chance.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cluster::{Asked, Connecting, Effect, Fault, FaultId, Odds, Verb};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -91,7 +91,7 @@ impl Default for Rules {
 
 impl Rules {
     fn lock(&self) -> MutexGuard<'_, All> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock()
     }
 
     /// Changes the rules, and wakes their waiters.

@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::LabError;
 use cluster::hand::{Answer, Done, Follow, Hand, HandError, Handed, Order, PROMPT, READY, Refusal, Work};
+use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, Lines};
 use tokio::sync::mpsc;
 
@@ -236,7 +237,7 @@ async fn pass_on(
         let Ok(mut text) = serde_json::to_vec(&order) else { continue };
         text.push(b'\n');
         let waiting = waiting.map(|waiting| (order.id, waiting));
-        all.lock().unwrap_or_else(PoisonError::into_inner).extend(waiting);
+        all.lock().extend(waiting);
         if to.write_all(&text).await.is_err() || to.flush().await.is_err() {
             return;
         }
@@ -247,7 +248,7 @@ async fn give_out(mut lines: Lines<BufReader<impl AsyncRead + Unpin>>, all: &All
     while let Ok(Some(line)) = lines.next_line().await {
         let Ok(Done { id, result }) = serde_json::from_str(&line) else { continue };
         let is_last = !result.as_ref().is_ok_and(Answer::has_next);
-        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = all.lock();
         let Some(waiting) = all.get(&id) else { continue };
         if let Err(mpsc::error::TrySendError::Full(_)) = waiting.answers.try_send(result) {
             waiting.lost.fetch_add(1, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Termination of pods: one after the other, in order, until DEL succeeds for each; or all at once, with the machine.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use cluster::{Actor, AgentStandIn, Configuration, Leftovers, PodStart};
 use futures::future::join_all;
@@ -87,7 +87,7 @@ impl NetnsNode {
 
     /// Remembers a sandbox that was not taken down.
     pub(crate) fn leave(&self, failure: String, error: &ChainError) {
-        let mut left = self.leftovers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = self.leftovers.lock();
         match error {
             ChainError::Chain(_) => left.networks.push(failure),
             ChainError::Lab(_) => left.faults.push(failure),
@@ -97,7 +97,7 @@ impl NetnsNode {
     /// Leftovers of pods that were ended nevertheless.
     #[must_use]
     pub fn leftovers(&self) -> Leftovers {
-        self.leftovers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.leftovers.lock().clone()
     }
 
     /// Ends everything that runs at once, and forgets what was in memory: namespaces, what is below `/run`, and the configuration if it
@@ -124,7 +124,7 @@ impl NetnsNode {
             volumes::empty(&self.paths.conf_dir, &[])?;
         }
         let first = Pids::start(&self.options.binaries.workload, self.netns.path(), self.host.root()).await?;
-        *self.pids.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(first);
+        *self.pids.lock() = Arc::new(first);
         self.chain.restart()?;
         self.chain.start_beside(&[]).await?;
         self.forget_network();

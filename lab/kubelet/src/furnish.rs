@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::Actor;
@@ -102,7 +102,7 @@ impl NetnsNode {
 
     /// Pid namespace of the node.
     pub(crate) fn pids(&self) -> Arc<Pids> {
-        Arc::clone(&self.pids.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.pids.lock())
     }
 
     /// Starts a container.

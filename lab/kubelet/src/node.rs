@@ -8,8 +8,8 @@ use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use cluster::profile::PodUid;
 use cluster::{BASE_PLUGIN, Installed, Kernel, Leftovers, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
@@ -17,6 +17,7 @@ use hand::Client;
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
@@ -217,12 +218,12 @@ impl NetnsNode {
     /// The pod of that name, if it is on the node.
     #[must_use]
     pub fn slot(&self, pod: &PodName) -> Option<Arc<Slot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).get(pod).cloned()
+        self.slots.lock().get(pod).cloned()
     }
 
     #[must_use]
     pub fn slots(&self) -> Vec<Arc<Slot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.slots.lock().values().cloned().collect()
     }
 
     /// Waits until the node has a pod of that name.
@@ -252,22 +253,22 @@ impl NetnsNode {
             plan.runtime_uid.clear();
         }
         let slot = Arc::new(Slot::new(plan));
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::clone(&slot));
+        self.slots.lock().insert(name, Arc::clone(&slot));
         self.seen.send_replace(());
         Ok(Some(slot))
     }
 
     pub(crate) fn dismiss(&self, slot: &Arc<Slot>) {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         if slots.get(&slot.plan.pod).is_some_and(|current| Arc::ptr_eq(current, slot)) {
             slots.remove(&slot.plan.pod);
         }
-        self.past.lock().unwrap_or_else(PoisonError::into_inner).push(printed(slot));
+        self.past.lock().push(printed(slot));
     }
 
     /// Output of its containers, `namespace/pod container: line`, those of deleted pods first.
     pub(crate) fn logs(&self) -> Vec<String> {
-        let past = self.past.lock().unwrap_or_else(PoisonError::into_inner).lines();
+        let past = self.past.lock().lines();
         past.into_iter().chain(self.slots().iter().map(printed).flat_map(lines)).collect()
     }
 

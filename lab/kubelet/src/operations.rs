@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Gates, Read};
@@ -29,7 +29,7 @@ impl Machines for NetnsCluster {
     async fn reboot(&self, name: &str, configuration: Configuration) -> Result<(), LabError> {
         let node = self.node_of(name)?;
         let of_node = |namespace: &Namespace| namespace.path().starts_with(&node.paths.netns_dir);
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).retain(|namespace| !of_node(namespace));
+        self.left.lock().retain(|namespace| !of_node(namespace));
         if let Some(wire) = &self.wire {
             wire.forget(node.netns.path()).await?;
         }
@@ -71,14 +71,14 @@ impl Machines for NetnsCluster {
 
     async fn lay_disk(&self, name: &str, directory: &Path, disk: Disk) -> Result<(), LabError> {
         let laid = LaidDisk::on(&self.host_path(directory)?, disk)?;
-        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(laid);
+        *self.disk.lock() = Some(laid);
         // It would go on seeing what is beneath.
         self.node_of(name)?.let_hand_go().await;
         Ok(())
     }
 
     async fn turn_disk(&self, _: &str, _: &Path, disk: Disk) -> Result<(), LabError> {
-        let laid = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        let laid = self.disk.lock();
         let laid = laid.as_ref().ok_or_else(|| Error::Missing("disk beneath a directory".to_owned()))?;
         Ok(laid.turn(disk)?)
     }
@@ -112,7 +112,7 @@ impl Kubelet for NetnsCluster {
         let left = Namespace::create(&file, NamespaceRole::Pod).await?;
         netns::set_loopback_up(left.path()).await?;
         netns::add_addresses(&file, &[address]).await?;
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).push(left);
+        self.left.lock().push(left);
         Ok(())
     }
 

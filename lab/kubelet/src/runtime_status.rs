@@ -2,7 +2,7 @@
 //! The kubelet's look at its runtime's network, and what follows: the node's condition, and which pods are started. As `updateRuntimeUp` and
 //! `SyncPod` of the real one.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::Timestamp;
@@ -40,17 +40,17 @@ impl NetnsNode {
         // A harness that cannot call its plugins says so when a pod starts.
         let Ok(ready) = self.chain.ready().await else { return false };
         let trouble = ready.err().map(|message| trouble(&message));
-        self.network.lock().unwrap_or_else(PoisonError::into_inner).learn(trouble, Timestamp::now())
+        self.network.lock().learn(trouble, Timestamp::now())
     }
 
     /// Forgets what is known, as a kubelet that starts.
     pub(crate) fn forget_network(&self) {
-        let mut network = self.network.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut network = self.network.lock();
         network.learn(Some(UNKNOWN.to_owned()), Timestamp::now());
     }
 
     pub(crate) fn network(&self) -> Network {
-        self.network.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.network.lock().clone()
     }
 
     /// Reason that a pod cannot be started now: it needs the pods' network, and that is not ready.

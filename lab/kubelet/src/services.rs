@@ -166,7 +166,7 @@ pub(crate) async fn run(
             }
             *booted = boots;
             if let Err(error) = translate(node, &wire, &wanted).await {
-                let mut left = node.leftovers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut left = node.leftovers.lock();
                 left.faults.push(format!("services of {}: {error}", node.name));
             }
         }

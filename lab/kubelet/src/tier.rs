@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Account, ApiServer};
@@ -17,6 +17,7 @@ use front::Proxy;
 use futures::future::join_all;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use listen::ServerHandle;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 

@@ -2,8 +2,8 @@
 //! Requests in the order of arrival, for assertions and for evidence. Bounded: what was dropped is counted.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 /// Far more than any scenario causes. The oldest go: a scenario asserts on what it has just caused.
@@ -43,7 +43,7 @@ impl<T> Arrivals<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept<T>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 
     fn change<R>(&self, change: impl FnOnce(&mut Kept<T>) -> R) -> R {

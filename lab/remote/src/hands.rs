@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use cluster::PodStart;
@@ -15,6 +14,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{AttachParams, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::interval;
 
@@ -158,16 +158,14 @@ async fn on_node(
                 }
                 Progress::Starting | Progress::Ended(_) => {}
             }
-            if let Ok(mut last) = last.lock() {
-                *last = Some(pod);
-            }
+            *last.lock() = Some(pod);
         }
         Err(Error::Watch { what: "the hands' pods".to_owned(), why: "the server ended the watch".to_owned() })
     };
     match tokio::time::timeout(options.deadline, there).await {
         Ok(hand) => hand,
         Err(_) => {
-            let last = last.lock().map(|mut last| last.take()).unwrap_or_default();
+            let last = last.lock().take();
             let why = match last {
                 Some(pod) => waits_for(&pod),
                 None => never_made(client, namespace).await,

@@ -127,8 +127,8 @@ async fn object(node: &RemoteNode) -> Result<Node, Error> {
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
     use std::path::PathBuf;
-    use std::sync::Mutex;
     use std::time::Duration;
 
     use async_trait::async_trait;
@@ -164,7 +164,7 @@ mod tests {
                     });
                     return Ok(Answer::Entries(vec![serde_json::from_value(entry).unwrap()]));
                 }
-                Work::Write { path, .. } | Work::Remove { path } => self.changed.lock().unwrap().push(path),
+                Work::Write { path, .. } | Work::Remove { path } => self.changed.lock().push(path),
                 _ => {}
             }
             Ok(Answer::Done)
@@ -192,7 +192,7 @@ mod tests {
         let hand = stubborn(paths.conf_dir.clone(), 5);
         restore_files(&hand, &paths, &Before { configurations, plugins, node }, &mut left).await;
         assert_eq!(left.faults.len(), 1, "{left:?}");
-        assert_eq!(*hand.changed.lock().unwrap(), [paths.bin_dir.join("made")]);
+        assert_eq!(*hand.changed.lock(), [paths.bin_dir.join("made")]);
     }
 
     #[tokio::test]
@@ -207,6 +207,6 @@ mod tests {
         ];
         carry_out(&hand, &directory, changes, &mut left).await;
         assert_eq!(left.faults.len(), 1, "{left:?}");
-        assert_eq!(*hand.changed.lock().unwrap(), [directory.join("list")]);
+        assert_eq!(*hand.changed.lock(), [directory.join("list")]);
     }
 }

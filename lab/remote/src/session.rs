@@ -2,8 +2,8 @@
 //! A run's connection to a cluster: what it may do there, the nodes that it uses, and the end of everything that the run made.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cluster::{Front, Issuer, Leftovers, Machines};
@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 
 use crate::baseline::Baseline;
@@ -167,19 +168,19 @@ impl Session {
 
     /// The hand of a node.
     pub(crate) fn hand(&self, node: &str) -> Result<Hand, Error> {
-        let hands = self.hands.lock().unwrap_or_else(PoisonError::into_inner);
+        let hands = self.hands.lock();
         hands.get(node).cloned().ok_or_else(|| Error::Missing(format!("hand on node {node:?}")))
     }
 
     /// Lays a hand on a node again that has lost it.
     pub(crate) async fn lay_hand_again(&self, node: &str) -> Result<(), Error> {
         let hand = hands::again(&self.client, &own_namespace(&self.options.run), node, &self.options).await?;
-        self.hands.lock().unwrap_or_else(PoisonError::into_inner).insert(node.to_owned(), hand);
+        self.hands.lock().insert(node.to_owned(), hand);
         Ok(())
     }
 
     pub(crate) fn baseline(&self) -> MutexGuard<'_, Baseline> {
-        self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
+        self.baseline.lock()
     }
 
     /// A number that no other scenario of the run has.

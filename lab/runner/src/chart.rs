@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::{Output, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
@@ -57,7 +58,7 @@ impl Rendered {
     ) -> anyhow::Result<Arc<Vec<Value>>> {
         let key = RenderKey { values: values.to_string(), mutant: mutant.map(str::to_owned) };
         let known = {
-            let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.known.lock();
             Arc::clone(all.entry(key.clone()).or_default())
         };
         let program = sut.join(AGENT);

@@ -4,7 +4,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::sweep::Outcome;
 use crate::verdict::{Record, StepKind, Verdict};
@@ -56,7 +58,7 @@ pub struct Ledger(Arc<Mutex<Inner>>);
 
 impl Ledger {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Adds the knowledge of a scenario's world.

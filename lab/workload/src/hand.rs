@@ -24,7 +24,7 @@ pub mod watch;
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::hand::{Answer, Done, Order, READY, Refusal, Signal, Work};
@@ -32,6 +32,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{self, kill};
 use nix::unistd::Pid;
+use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::line;
@@ -63,7 +64,7 @@ pub async fn run() -> io::Result<()> {
         tokio::spawn(async move {
             let (id, asker) = (order.id, Asker(order.id));
             let result = carry_out(order.work, asker, stopped).await;
-            following.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            following.lock().remove(&id);
             // Who asked is gone if this fails, and so is standard input.
             let _gone = asker.say(result.map_err(Refusal::from));
         });
@@ -73,7 +74,7 @@ pub async fn run() -> io::Result<()> {
 
 /// Event that stops an order. An order to stop another one takes effect here: before any that follows it.
 fn stops(order: &Order, following: &Following) -> io::Result<Option<PipeReader>> {
-    let mut following = following.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut following = following.lock();
     match &order.work {
         Work::Stop { order } => drop(following.remove(order)),
         Work::Watch { .. } | Work::Capture { .. } | Work::Lock { .. } => {

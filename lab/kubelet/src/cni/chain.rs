@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use cluster::profile::{Calls, FailedTeardown, Teardown};
 use cluster::{BASE_PLUGIN, ChainFailure, CniAnswer, CniCall, Kernel, NodePaths, RuntimeProfile};
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::cache::{Cache, CachedResult};
@@ -115,7 +115,7 @@ impl Chain {
     /// Plugin calls so far, with their answers.
     #[must_use]
     pub fn calls(&self) -> Vec<(CniCall, CniAnswer)> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.calls.lock().clone()
     }
 
     /// Makes one call and records it.
@@ -139,7 +139,7 @@ impl Chain {
     }
 
     fn record(&self, call: CniCall, answer: &CniAnswer) {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push((call, answer.clone()));
+        self.calls.lock().push((call, answer.clone()));
     }
 
     fn list(&self) -> Result<List, ChainFailure> {

@@ -3,12 +3,12 @@
 //! asked, so it is late by nothing; real ones are late by the time that their watcher needs.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cluster::RuntimeProfile;
 use cluster::profile::{Removed, Rereads, Without};
 use nix::sys::inotify::AddWatchFlags;
+use parking_lot::Mutex;
 
 use super::conflist::{Found, List, Search};
 use super::watch::Watch;
@@ -93,7 +93,7 @@ impl Loaded {
     /// # Errors
     /// The directory cannot be watched.
     pub fn restart(&self) -> Result<(), Error> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         // The former watch first: a directory has one at a time.
         (state.found, state.watch) = (None, None);
         state.watch = match self.profile.rereads {
@@ -108,7 +108,7 @@ impl Loaded {
     /// The list that ADD is called with.
     #[must_use]
     pub fn list(&self) -> Option<List> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         self.notice(&mut state);
         state.found.as_ref().map(|found| found.list.clone())
     }
@@ -298,7 +298,7 @@ mod tests {
             fs::create_dir(node.at("net.d")).unwrap();
             node.write("net.d/10-b.conflist", "b");
             assert_eq!(node.name(), None, "{profile} looks again after a while only");
-            node.loaded.state.lock().unwrap().looked -= EVERY;
+            node.loaded.state.lock().looked -= EVERY;
             assert_eq!(node.name(), found, "{profile}");
             node.loaded.restart().unwrap();
             assert_eq!(node.name(), named("b"), "{profile}");
@@ -310,10 +310,10 @@ mod tests {
         let node = Node::new(&RuntimeProfile::CRI_DOCKERD);
         node.write("net.d/10-a.conflist", "a");
         assert_eq!(node.name(), None, "it has not looked yet");
-        node.loaded.state.lock().unwrap().looked -= EVERY;
+        node.loaded.state.lock().looked -= EVERY;
         assert_eq!(node.name(), named("a"));
         fs::remove_file(node.at("net.d/10-a.conflist")).unwrap();
-        node.loaded.state.lock().unwrap().looked -= EVERY;
+        node.loaded.state.lock().looked -= EVERY;
         assert_eq!(node.name(), named("a"));
         node.loaded.restart().unwrap();
         assert_eq!(node.name(), None);

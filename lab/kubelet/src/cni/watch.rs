@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::Error;
 
@@ -36,7 +36,7 @@ pub struct Event {
 }
 
 fn shared() -> MutexGuard<'static, Option<Shared>> {
-    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+    SHARED.lock()
 }
 
 /// A watched directory. It is watched once at a time.
