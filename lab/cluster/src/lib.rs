@@ -47,7 +47,7 @@ pub use node_plan::NodePlan;
 pub use profile::RuntimeProfile;
 pub use runtime::{
     AgentStandIn, BASE_PLUGIN, ChainFailure, Entering, Files, Installed, KUBECONFIG, Kernel, Lack, NodePaths,
-    PodName, RuntimeCall, UnknownLack,
+    PRIMARY, PodName, RuntimeCall, UnknownLack,
 };
 pub use server::Server;
 pub use traffic::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Transport};

@@ -220,5 +220,8 @@ pub enum Installed {
 /// The lab's base plugin.
 pub const BASE_PLUGIN: &str = "lab-net";
 
+/// File of a node's default network.
+pub const PRIMARY: &str = "10-lab.conflist";
+
 /// File name of the plugin's kubeconfig in the run directory.
 pub const KUBECONFIG: &str = "istio-cni-kubeconfig";

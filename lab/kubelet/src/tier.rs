@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use apiserver::{Account, ApiServer};
 use cluster::{
-    Front as _, Installed, KUBECONFIG, LabError, Leftovers, PodName, SERVICE_ACCOUNT, SYSTEM_NAMESPACE,
+    Front as _, Installed, KUBECONFIG, LabError, Leftovers, PRIMARY, PodName, SERVICE_ACCOUNT,
+    SYSTEM_NAMESPACE,
 };
 use front::Proxy;
 use futures::future::join_all;
@@ -272,7 +273,7 @@ async fn end(node: &NetnsNode, deadline: Duration) -> Result<Leftovers, Error> {
 
 /// Gives a node its default network.
 async fn lay_network(node: &NetnsNode) -> Result<(), Error> {
-    let network = node.paths.conf_dir.join("10-lab.conflist");
+    let network = node.paths.conf_dir.join(PRIMARY);
     fs::write(&network, node.default_network().to_string()).map_err(Error::file("write", &network))?;
     node.chain.restart()?;
     node.learn_network().await;

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cluster::PRIMARY;
 use cluster::choice::NetworkName;
 use serde_json::{Value, json};
 
@@ -24,8 +25,6 @@ pub const VERSION: &str = "1.1.0";
 const FIRST: &str = "lab-net";
 /// Its name among the standard plugins.
 const STANDARD: &str = "bridge";
-/// Its list, as scenarios call it.
-const LIST: &str = "10-lab.conflist";
 /// Directory of the plugin itself while its calls are recorded.
 const RECORDED: &str = "/opt/lab/plugins";
 /// User that thin Multus is.
@@ -88,7 +87,7 @@ impl Network {
             fs::copy(plugin, &to).map_err(Error::file("write", &to))?;
         }
         let list = bridge(ranges);
-        place.write(&format!("{LISTS}/{LIST}"), format!("{list:#}\n"))?;
+        place.write(&format!("{LISTS}/{PRIMARY}"), format!("{list:#}\n"))?;
         if self.name != NetworkName::MultusThin {
             return Ok(());
         }

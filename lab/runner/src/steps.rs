@@ -34,7 +34,7 @@
 //! | [`taint`] | taints of nodes, and who minds them |
 //! | [`truth`] | the truth table |
 //!
-//! [`world`] is what they share: a scenario's state; [`files`] is how they reach the node's, [`wait`] how they wait.
+//! [`world`] is what they share: a scenario's state; [`files`] is how they reach the node's, [`events`] how they list events, [`wait`] how they wait.
 #![expect(clippy::needless_pass_by_value, reason = "a step's parts arrive as values that it owns")]
 
 pub mod agent;
@@ -46,6 +46,7 @@ pub mod controllers;
 pub mod crash_sweep;
 pub mod damage;
 pub mod diagnosis;
+pub mod events;
 pub mod exposure;
 pub mod faults;
 pub mod files;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cluster::{Cluster as _, Node, PodName, PodStart, Traffic, Transport, Workload};
+use cluster::{Cluster as _, Node, PRIMARY, PodName, PodStart, Traffic, Transport, Workload};
 use kubelet::{ClusterOptions, NetnsCluster};
 use serde_json::{Value, json};
 
@@ -44,13 +44,13 @@ impl Lab {
         for node in lab.cluster.nodes() {
             let mut network = node.network();
             network["plugins"].as_array_mut().unwrap().truncate(1);
-            node.write_conflist("10-lab.conflist", &network.to_string()).await.unwrap();
+            node.write_conflist(PRIMARY, &network.to_string()).await.unwrap();
         }
         lab
     }
 
     pub(crate) async fn write(&self, network: &Value) {
-        self.node().write_conflist("10-lab.conflist", &network.to_string()).await.unwrap();
+        self.node().write_conflist(PRIMARY, &network.to_string()).await.unwrap();
     }
 
     pub(crate) fn node(&self) -> &dyn Node {

@@ -19,9 +19,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::Installed;
 use cluster::hand::Signal;
 use cluster::{BASE_PLUGIN, Issuer, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
+use cluster::{Installed, PRIMARY};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -186,9 +186,6 @@ async fn ready(world: &mut LabWorld, deadline: Duration) -> Step {
 async fn becomes_ready(world: &mut LabWorld, seconds: u64) -> Step {
     ready(world, Duration::from_secs(seconds)).await
 }
-
-/// The primary network's list, as scenarios call it.
-const PRIMARY: &str = "10-lab.conflist";
 
 /// The primary's list before the deployment, where it is not called as scenarios call it: its name, and the types of its plugins.
 fn others_list(before: &BTreeMap<String, Vec<u8>>) -> Option<(&str, String)> {

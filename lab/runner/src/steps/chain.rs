@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Calls that the runtime makes of its whole chain, as it does outside of a pod's usual life.
 
-use cluster::RuntimeCall;
+use cluster::{PRIMARY, RuntimeCall};
 use cucumber::{given, then, when};
 
 use crate::binaries::PLUGIN;
@@ -73,5 +73,5 @@ async fn without(world: &mut LabWorld) -> Step {
     if let Some(plugins) = network["plugins"].as_array_mut() {
         plugins.retain(|plugin| plugin["type"] != PLUGIN);
     }
-    Ok(node.write_conflist("10-lab.conflist", &network.to_string()).await?)
+    Ok(node.write_conflist(PRIMARY, &network.to_string()).await?)
 }

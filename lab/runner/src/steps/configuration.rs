@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The configurations of networks on the node, and what others than the agent do to them.
 
+use cluster::PRIMARY;
 use cucumber::gherkin;
 use cucumber::{given, then, when};
 use std::collections::BTreeSet;
@@ -17,9 +18,6 @@ use crate::stop::{Step, Stop};
 
 /// Deadline of a heal.
 const SOON: Duration = Duration::from_secs(5);
-
-/// Configuration of the lab's primary CNI.
-const PRIMARY: &str = "10-lab.conflist";
 
 /// Changes of a directory, in order, since the watch began.
 #[derive(Debug)]

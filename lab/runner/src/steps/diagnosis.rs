@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use cluster::PRIMARY;
 use cluster::hand::{Network, PROMPT, Run, Writing};
 use cucumber::gherkin::Step as Line;
 use cucumber::{then, when};
@@ -53,7 +54,7 @@ async fn diagnosed(world: &mut LabWorld, how: String, step: &Line) -> Step {
         option("--pod-json", paths.run_dir.join(&object).display().to_string());
     }
     if !matches!(how.as_str(), " by its object" | " without a name") {
-        option("--conf", paths.conf_dir.join("10-lab.conflist").display().to_string());
+        option("--conf", paths.conf_dir.join(PRIMARY).display().to_string());
         if text.is_none() {
             option("--pod", it.to_string());
         }

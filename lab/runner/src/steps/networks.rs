@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Networks of others on the node: the lists that they write (`scenarios/networks`), and when they write them again.
 
-use cluster::LabError;
 use cluster::hand::Writing;
+use cluster::{LabError, PRIMARY};
 use cucumber::{given, when};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,9 +11,6 @@ use super::agent::bare;
 use super::files::files;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
-
-/// List that a node has at first.
-const FIRST: &str = "10-lab.conflist";
 
 /// A file of `scenarios/networks`.
 #[derive(Debug, Deserialize)]
@@ -37,7 +34,7 @@ async fn network(world: &mut LabWorld, name: String) -> Step {
     let text = std::fs::read_to_string(file).map_err(Stop::harness)?;
     let network: Network = serde_saphyr::from_str(&text).map_err(Stop::harness)?;
     let node = files(world).await?;
-    let first = node.json(&node.paths.conf_dir.join(FIRST)).await?;
+    let first = node.json(&node.paths.conf_dir.join(PRIMARY)).await?;
     let mut own = first["plugins"][0].clone();
     own["name"] = first["name"].clone();
     let list: Value = serde_json::from_str(&network.list).map_err(Stop::harness)?;
@@ -52,7 +49,7 @@ async fn network(world: &mut LabWorld, name: String) -> Step {
         }
     }
     node.write(&node.paths.conf_dir.join(&network.file), wired(&network.list, &own)?).await?;
-    Ok(node.hand.remove(&node.paths.conf_dir.join(FIRST)).await?)
+    Ok(node.hand.remove(&node.paths.conf_dir.join(PRIMARY)).await?)
 }
 
 /// The list with the node's own network in its first plugin, which is otherwise as its owner wrote it.

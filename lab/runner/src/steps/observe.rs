@@ -3,17 +3,16 @@
 
 use std::time::Duration;
 
-use cluster::CniAnswer;
+use cluster::{CniAnswer, PRIMARY};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::Event;
-use kube::Api;
-use kube::api::ListParams;
 use serde_json::Value;
 
 use super::agent::objects::CONTAINER;
 use super::agent::{agent, bare};
 use super::files::files;
 use super::taint::named;
+use crate::steps::events;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
@@ -22,8 +21,6 @@ use crate::stop::{Step, Stop, expect_eq};
 pub(super) const MONITORING: u16 = 15014;
 /// Deadline of reports by the agent itself: the count of an event is written every 10 s.
 const TELLING: Duration = Duration::from_secs(15);
-/// Configuration of the node's network.
-const NETWORK: &str = "10-lab.conflist";
 
 /// State between steps.
 #[derive(Debug, Default)]
@@ -37,7 +34,7 @@ pub struct Observed {
 async fn no_network(world: &mut LabWorld) -> Step {
     bare(world)?;
     let node = files(world).await?;
-    let path = node.paths.conf_dir.join(NETWORK);
+    let path = node.paths.conf_dir.join(PRIMARY);
     world.observed.network = Some(node.hand.read(&path).await?);
     Ok(node.hand.remove(&path).await?)
 }
@@ -47,14 +44,14 @@ async fn no_network(world: &mut LabWorld) -> Step {
 async fn network(world: &mut LabWorld) -> Step {
     let text = world.observed.network.take().ok_or_else(|| Stop::harness("the network is there already"))?;
     let text = String::from_utf8(text).map_err(Stop::harness)?;
-    Ok(world.cluster().await?.node()?.write_conflist(NETWORK, &text).await?)
+    Ok(world.cluster().await?.node()?.write_conflist(PRIMARY, &text).await?)
 }
 
 /// Removes its configuration.
 #[when("the node loses its network")]
 async fn lost_network(world: &mut LabWorld) -> Step {
     let node = files(world).await?;
-    Ok(node.hand.remove(&node.paths.conf_dir.join(NETWORK)).await?)
+    Ok(node.hand.remove(&node.paths.conf_dir.join(PRIMARY)).await?)
 }
 
 pub(super) async fn fetch(
@@ -135,14 +132,12 @@ async fn finds(world: &mut LabWorld, fragment: String) -> Step {
 }
 
 /// Those of this scenario.
-async fn events(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
+async fn own_events(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
     // Times of events are whole seconds.
     let begun = world.begun.as_second();
-    let client = world.cluster().await?.client();
-    let events: Api<Event> = Api::all(client);
-    let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
+    let all = events::all(&*world.cluster().await?).await?;
     let first = |event: &Event| event.first_timestamp.as_ref().map(|time| time.0.as_second());
-    let own = all.items.iter().filter(|event| first(event).is_none_or(|first| first >= begun));
+    let own = all.iter().filter(|event| first(event).is_none_or(|first| first >= begun));
     own.map(serde_json::to_value).collect::<Result<_, _>>().map_err(Stop::harness)
 }
 
@@ -151,7 +146,7 @@ async fn events(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
 async fn one_event(world: &mut LabWorld, reason: String, node: String, count: u64) -> Step {
     let node = named(world, &node).await?;
     eventually(world, TELLING, async |world| {
-        let all = events(world).await?;
+        let all = own_events(world).await?;
         let about = |event: &&Value| {
             let of = &event["involvedObject"];
             event["reason"] == *reason && of["kind"] == "Node" && of["name"] == *node
@@ -177,7 +172,7 @@ async fn told_nowhere(world: &mut LabWorld) -> Step {
         ("log", workload.logs().await?.join("\n")),
         ("status", status(world, &["status"]).await?.stdout),
         ("status as JSON", status(world, &["status", "-o", "json"]).await?.stdout),
-        ("events", Value::from(events(world).await?).to_string()),
+        ("events", Value::from(own_events(world).await?).to_string()),
     ];
     // `/settings` is for the agent's own network: `status` has it.
     for (port, path) in [(MONITORING, "/metrics"), (8000, "/readyz")] {

@@ -2,11 +2,9 @@
 //! Readiness of a pod, as its kubelet tells it.
 
 use cluster::{LabError, PodName};
-use k8s_openapi::api::core::v1::Event;
-use kube::Api;
-use kube::api::ListParams;
 use serde_json::Value;
 
+use crate::steps::events;
 use crate::stop::{Step, Stop, expect_eq};
 use crate::tier::Tier;
 
@@ -56,9 +54,7 @@ pub async fn answers(tier: &Tier, pod: &PodName, wanted: u16) -> Step {
 
 /// Messages about failed readiness probes of this very pod.
 async fn told(tier: &Tier, pod: &PodName, object: &Value) -> Result<Vec<String>, Stop> {
-    let events: Api<Event> = Api::namespaced(tier.client(), &pod.namespace);
-    let about = ListParams::default().fields(&format!("involvedObject.name={}", pod.name));
-    let all = events.list(&about).await.map_err(Stop::harness)?.items.into_iter();
+    let all = events::about(tier, pod).await?.into_iter();
     let uid = object["metadata"]["uid"].as_str();
     let unhealthy = all.filter(|event| event.reason.as_deref() == Some("Unhealthy"));
     let its = unhealthy.filter(|event| event.involved_object.uid.as_deref() == uid);

@@ -7,14 +7,15 @@ use std::time::Duration;
 use cluster::hand::Network;
 use cluster::{Asked, PodStart, Verb};
 use cucumber::{given, then, when};
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::agent::objects::changes_pods;
 use super::files::files;
 use super::observe::{MONITORING, fetch};
+use crate::steps::events;
 use crate::steps::wait::{eventually, throughout};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
@@ -144,11 +145,9 @@ async fn annotated(world: &mut LabWorld, key: String, value: String) -> Step {
 }
 
 /// Reason and message of all events on the pod that `it` means.
-async fn events(world: &mut LabWorld) -> Result<Vec<(String, String)>, Stop> {
+async fn told(world: &mut LabWorld) -> Result<Vec<(String, String)>, Stop> {
     let it = world.its_name()?;
-    let events: Api<Event> = Api::namespaced(world.cluster().await?.client(), &it.namespace);
-    let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
-    let about = all.items.into_iter().filter(|one| one.involved_object.name.as_ref() == Some(&it.name));
+    let about = events::about(&*world.cluster().await?, &it).await?.into_iter();
     Ok(about.map(|one| (one.reason.unwrap_or_default(), one.message.unwrap_or_default())).collect())
 }
 
@@ -156,7 +155,7 @@ async fn events(world: &mut LabWorld) -> Result<Vec<(String, String)>, Stop> {
 #[then(regex = r#"^the node agent tells of it: ([A-Za-z]+)(?:, "(.*)")?$"#)]
 async fn tells(world: &mut LabWorld, reason: String, text: String) -> Step {
     eventually(world, SOON, async |world| {
-        let told = events(world).await?;
+        let told = told(world).await?;
         let is_it = |(why, what): &(String, String)| *why == reason && what.contains(&text);
         if told.iter().any(is_it) { Ok(()) } else { Err(Stop::wrong(format!("it told {told:?}"))) }
     })
@@ -166,7 +165,7 @@ async fn tells(world: &mut LabWorld, reason: String, text: String) -> Step {
 /// No such Event so far.
 #[then(regex = r#"^the node agent tells of it no ([A-Za-z]+)(?:, "(.*)")?$"#)]
 async fn tells_not(world: &mut LabWorld, reason: String, text: String) -> Step {
-    let told = events(world).await?;
+    let told = told(world).await?;
     match told.iter().find(|(why, what)| *why == reason && what.contains(&text)) {
         None => Ok(()),
         Some((_, text)) => Err(Stop::wrong(format!("it told {reason}: {text}"))),

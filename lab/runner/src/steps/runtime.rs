@@ -3,22 +3,20 @@
 
 use std::time::Duration;
 
-use cluster::{Configuration, RuntimeProfile};
+use cluster::{Configuration, PRIMARY, RuntimeProfile};
 use cucumber::{given, then, when};
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::DeleteParams;
 
 use super::files::files;
+use crate::steps::events;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
 /// Deadline of a condition: a kubelet looks every five seconds, and here much more often.
 const SOON: Duration = Duration::from_secs(10);
-
-/// Configuration of the lab's primary CNI.
-const PRIMARY: &str = "10-lab.conflist";
 
 /// `containerd-1.6`, `containerd-2` (if no step says anything), `cri-o`, `cri-dockerd`.
 #[given(regex = r#"^the node's runtime is "([^"]+)"$"#)]
@@ -105,11 +103,10 @@ async fn is_ready(world: &mut LabWorld) -> Step {
 #[then("it waits for the node's network")]
 async fn waits(world: &mut LabWorld) -> Step {
     let it = world.its_name()?;
-    let events: Api<Event> = Api::namespaced(world.cluster().await?.client(), &it.namespace);
+    let tier = world.cluster().await?;
     eventually(world, SOON, async |_| {
-        let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?.items;
-        let mut own = all.iter().filter(|event| event.involved_object.name.as_ref() == Some(&it.name));
-        match own.any(|event| event.reason.as_deref() == Some("NetworkNotReady")) {
+        let told = events::about(&tier, &it).await?;
+        match told.iter().any(|event| event.reason.as_deref() == Some("NetworkNotReady")) {
             true => Ok(()),
             false => Err(Stop::wrong("the kubelet does not say so")),
         }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::KUBECONFIG;
 use cluster::hand::{Entry, Kind, Signal, Writing};
+use cluster::{KUBECONFIG, PRIMARY};
 use cluster::{PodName, SYSTEM_NAMESPACE};
 use cucumber::then;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
@@ -35,8 +35,6 @@ const MOST: u32 = 200;
 const FEWEST: u32 = 7;
 /// Lines of an agent that failed which are told.
 const LINES: usize = 5;
-/// Conflist of the node's network.
-const LIST: &str = "10-lab.conflist";
 
 /// Network that a runtime finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +127,7 @@ impl Sweep {
         world.agent.tried = true;
         let node = files(world).await?;
         world.agent.before = node.all(&node.paths.conf_dir).await?;
-        let old = node.hand.read(&node.paths.conf_dir.join(LIST)).await?;
+        let old = node.hand.read(&node.paths.conf_dir.join(PRIMARY)).await?;
         let plugin = std::fs::read(world.lab()?.plan.sut.dir.join(PLUGIN)).map_err(Stop::harness)?;
         Ok(Self { node, old, plugin, job: Job::Install, pod: pod(world, Job::Install).await? })
     }
@@ -174,13 +172,13 @@ impl Sweep {
         let found = node.all(&paths.conf_dir).await?;
         let lists =
             found.keys().filter(|name| [".conflist", ".conf", ".json"].iter().any(|end| name.ends_with(end)));
-        if lists.collect::<Vec<_>>() != [LIST] {
+        if lists.collect::<Vec<_>>() != [PRIMARY] {
             return Err(Stop::wrong(format!("configurations are {:?}", found.keys())));
         }
-        if found[LIST] == self.old {
+        if found[PRIMARY] == self.old {
             return Ok(Network::Old);
         }
-        let plugins = node.types(&paths.conf_dir.join(LIST)).await?;
+        let plugins = node.types(&paths.conf_dir.join(PRIMARY)).await?;
         if plugins != "lab-net, istio-cni" {
             return Err(Stop::wrong(format!("the network is {plugins:?}")));
         }

@@ -5,11 +5,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cluster::SYSTEM_NAMESPACE;
 use cucumber::{given, then, when};
-use k8s_openapi::api::core::v1::Event;
-use kube::Api;
-use kube::api::ListParams;
 use serde_json::json;
 
+use crate::steps::events;
 use crate::steps::exposure;
 use crate::steps::files::files;
 use crate::steps::world::LabWorld;
@@ -31,9 +29,8 @@ fn probes_in_real_time(world: &mut LabWorld) {
 #[then(regex = "^no event says that the node agent (is unhealthy|was evicted)$")]
 async fn healthy(world: &mut LabWorld, what: String) -> Step {
     let reason = if what == "was evicted" { "Evicted" } else { "Unhealthy" };
-    let events: Api<Event> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
-    let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
-    let of_reason = all.items.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
+    let all = events::of_namespace(&*world.cluster().await?, SYSTEM_NAMESPACE).await?;
+    let of_reason = all.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
     let told: Vec<_> = of_reason.filter_map(|event| event.message).collect();
     expect_eq("what the kubelet tells", &told, &Vec::<String>::new())
 }

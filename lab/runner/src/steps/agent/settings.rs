@@ -5,13 +5,14 @@ use cluster::SYSTEM_NAMESPACE;
 use cucumber::{then, when};
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 use super::agents;
 use super::objects::CONFIG_MAP;
 use crate::binaries::PLUGIN;
+use crate::steps::events;
 use crate::steps::files::{Files, files};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
@@ -80,17 +81,17 @@ async fn no_restart(world: &mut LabWorld) -> Step {
 /// Waits for an event.
 #[then(regex = r#"^an event "([A-Za-z]+)" says "(.+)"$"#)]
 async fn event(world: &mut LabWorld, reason: String, fragment: String) -> Step {
-    let events: Api<Event> = Api::all(world.cluster().await?.client());
+    let tier = world.cluster().await?;
     eventually(world, SOON, async |_| {
-        let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?;
+        let all = events::all(&tier).await?;
         let seen = |event: &Event| {
             let (found, said) = (event.reason.as_deref(), event.message.as_deref().unwrap_or_default());
             found == Some(reason.as_str()) && said.contains(&fragment)
         };
-        if all.items.iter().any(seen) {
+        if all.iter().any(seen) {
             return Ok(());
         }
-        let said: Vec<_> = all.items.iter().map(|event| (&event.reason, &event.message)).collect();
+        let said: Vec<_> = all.iter().map(|event| (&event.reason, &event.message)).collect();
         Err(Stop::wrong(format!("the events are {said:?}")))
     })
     .await

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cucumber::{then, when};
-use k8s_openapi::api::core::v1::{ContainerStatus, Event, Pod as PodObject};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod as PodObject};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::ListParams;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use tokio::time::Instant;
 
 use super::{by, is_of, living, of, redirected, said};
 use crate::exposure::Exposure;
+use crate::steps::events;
 use crate::steps::wait::{eventually, throughout};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
@@ -44,7 +44,7 @@ async fn told(world: &mut LabWorld, name: String, seconds: u64) -> Step {
     let pods = living(world, &name).await?;
     let ready: Option<Vec<Timestamp>> = pods.iter().map(|pod| ready_at(pod, since)).collect();
     let ready = ready.and_then(|times| times.into_iter().max());
-    let all = events(world, &name).await?;
+    let all = reasons(world, &name).await?;
     let outcome = Outcome {
         exposure,
         inbound,
@@ -77,10 +77,9 @@ fn ready_at(pod: &PodObject, since: Timestamp) -> Option<Timestamp> {
 }
 
 /// Reasons of all events about its pods.
-async fn events(world: &mut LabWorld, name: &str) -> Result<Vec<String>, Stop> {
+async fn reasons(world: &mut LabWorld, name: &str) -> Result<Vec<String>, Stop> {
     let namespace = world.pod(name)?.namespace.clone();
-    let events: Api<Event> = Api::namespaced(world.cluster().await?.client(), &namespace);
-    let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?.items.into_iter();
+    let all = events::of_namespace(&*world.cluster().await?, &namespace).await?.into_iter();
     let about = all.filter(|one| {
         one.involved_object.kind.as_deref() == Some("Pod")
             && one.involved_object.name.as_deref().is_some_and(|pod| is_of(pod, name))

@@ -6,12 +6,11 @@ use std::time::Duration;
 use cluster::{Asked, Effect, Fault, Verb};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::Event;
-use kube::Api;
-use kube::api::ListParams;
 
 use super::SOON;
 use super::controller::user;
 use crate::steps::agent::bare;
+use crate::steps::events;
 use crate::steps::wait::{eventually, within};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
@@ -101,9 +100,9 @@ async fn agent_changed(world: &mut LabWorld, wanted: usize) -> Step {
 /// Waits for the event.
 #[then(regex = r#"^an event "(\w+)" about node "([^"]+)" is there$"#)]
 async fn event(world: &mut LabWorld, reason: String, node: String) -> Step {
-    let events: Api<Event> = Api::namespaced(world.cluster().await?.client(), "default");
+    let tier = world.cluster().await?;
     eventually(world, SOON, async |_| {
-        let all = events.list(&ListParams::default()).await.map_err(Stop::harness)?.items;
+        let all = events::of_namespace(&tier, "default").await?;
         let is_it = |one: &Event| {
             one.reason.as_deref() == Some(&*reason) && one.involved_object.name.as_deref() == Some(&*node)
         };
