@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use manifests::table;
 use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::metrics::TypedMetric;
 use prometheus_client::metrics::counter::Counter;
@@ -223,6 +224,7 @@ impl Series {
         CacheResult::ALL.iter().for_each(|result| touch(&self.cache, [("result", result.name())]));
         LineSkipped::ALL.iter().for_each(|why| touch(&self.lines_skipped, [("reason", why.name())]));
         touch(&self.rejected, [("key", SettingKey::UNKNOWN.0)]);
+        table::keys().for_each(|key| touch(&self.rejected, [("key", key.name)]));
         for watched in Watched::ALL {
             for reason in RestartReason::ALL {
                 touch(&self.restarts, [("resource", watched.name()), ("reason", reason.name())]);

@@ -3,6 +3,7 @@
 
 mod cache;
 mod model;
+pub mod selector;
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,6 @@
 //! | module | what |
 //! |---|---|
 //! | [`detect`](mod@detect) | whether a pod is repair's business, and broken; pure |
-//! | [`selector`] | label and field selectors; pure |
 //! | [`decide`] | what is done about which pod, and when; pure |
 //! | [`find`](mod@find) | which namespace is a pod's; pure |
 //! | [`cache`], [`process`] | who says whose a namespace is |
@@ -26,5 +25,4 @@ pub mod inside;
 pub mod packets;
 pub mod probe;
 pub mod process;
-pub mod selector;
 pub mod worker;

@@ -26,7 +26,7 @@ use crate::surroundings::Whole;
 
 /// Traffic of this pod is not redirected.
 #[derive(Debug, thiserror::Error)]
-#[error("validate redirection: {reason}\n{ADVICE}")]
+#[error("validate redirection: {reason}\n{}", reason.advice())]
 pub struct NotRedirected {
     /// Observation.
     reason: Reason,
@@ -42,6 +42,18 @@ enum Reason {
     #[error("{}", .0.join("; "))]
     Paths(Vec<String>),
 }
+
+impl Reason {
+    fn advice(&self) -> &'static str {
+        match self {
+            Self::NoListener { .. } => OCCUPIED,
+            Self::Timeout { .. } | Self::Paths(_) => ADVICE,
+        }
+    }
+}
+
+const OCCUPIED: &str = "Whether traffic is redirected was not tried, as nothing could listen there (`cannot listen` says why). \
+Validation runs before the proxy, as an init container: stop what listens there.";
 
 const ADVICE: &str = "This pod is not ready for the mesh: its traffic would pass by the proxy. With Istio CNI that happens to a pod that starts \
 before the CNI plugin is ready on its node.

@@ -40,6 +40,10 @@ pub enum Kind {
     Template,
     /// `SCOPE:LEVEL,…`
     Levels,
+    /// A label selector of the API, as text.
+    LabelSelector,
+    /// A field selector of the API, as text.
+    FieldSelector,
 }
 
 /// The sources that may set an agent's key.
@@ -143,7 +147,13 @@ impl Kind {
     #[must_use]
     pub fn wanted(self) -> String {
         match self {
-            Self::Text | Self::Number | Self::Port | Self::Template | Self::Levels => "a text".to_owned(),
+            Self::Text
+            | Self::Number
+            | Self::Port
+            | Self::Template
+            | Self::Levels
+            | Self::LabelSelector
+            | Self::FieldSelector => "a text".to_owned(),
             Self::Directory => "an absolute path".to_owned(),
             Self::AutoDirectory => "an absolute path, or \"\"".to_owned(),
             Self::FileName => "a file name without a directory, or \"\"".to_owned(),
@@ -167,7 +177,13 @@ impl Kind {
     pub fn holds(self, value: &Value) -> bool {
         let text = || value.as_str().unwrap_or_default();
         match self {
-            Self::Text | Self::Number | Self::Port | Self::Template | Self::Levels => value.is_string(),
+            Self::Text
+            | Self::Number
+            | Self::Port
+            | Self::Template
+            | Self::Levels
+            | Self::LabelSelector
+            | Self::FieldSelector => value.is_string(),
             Self::Directory => text().starts_with('/'),
             Self::AutoDirectory => value.is_string() && (text().is_empty() || text().starts_with('/')),
             Self::FileName => value.is_string() && !text().contains('/'),

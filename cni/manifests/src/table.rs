@@ -279,8 +279,8 @@ table! {
     SIDECAR_ANNOTATION = flag("repair-sidecar-annotation", Kind::Text, "sidecar.istio.io/status", "Only pods with this annotation are looked at");
     TERMINATION_MESSAGE = flag("repair-init-container-termination-message", Kind::Text, "", "Its last words; nothing for any");
     EXIT_CODE = flag("repair-init-container-exit-code", Kind::Number, "126", "Its exit code; 0 for any");
-    LABEL_SELECTORS = flag("repair-label-selectors", Kind::Text, "", "Label selector that goes into the list of pods");
-    FIELD_SELECTORS = flag("repair-field-selectors", Kind::Text, "", "Field selector that goes into the list of pods");
+    LABEL_SELECTORS = flag("repair-label-selectors", Kind::LabelSelector, "", "Label selector that goes into the list of pods");
+    FIELD_SELECTORS = flag("repair-field-selectors", Kind::FieldSelector, "", "Field selector that goes into the list of pods");
     LOG_OUTPUT_LEVEL = flag("log_output_level", Kind::Levels, "default:info", "SCOPE:LEVEL,…; scope cni-plugin is the plugin, default and all are everything else");
     LOG_TARGET = flag("log_target", Kind::Text, "", "Accepted, without effect").unread();
     LOG_STACKTRACE_LEVEL = flag("log_stacktrace_level", Kind::Text, "", "Accepted, without effect").unread();

@@ -2,10 +2,13 @@
 //! A configuration's text: its keys with the places of their values, and whether a runtime takes it. Values are never decoded further
 //! than needed, so that nothing of them can get lost.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::OUR_TYPE;
@@ -28,6 +31,9 @@ pub enum Invalid {
     /// A `.conf` without `type`.
     #[error("it has no \"type\"")]
     Type,
+    /// A number or a plugin's value that Go does not decode.
+    #[error("it has a value that runtimes refuse: {0}")]
+    Undecodable(String),
 }
 
 /// An object's keys in order, each with its value as written. Of a key that is there twice the last counts, as for Go.
@@ -90,8 +96,50 @@ impl<'a> Members<'a> {
     pub fn check(&self) -> Result<(), Invalid> {
         let is_text = |key| self.get(key).is_none_or(|value| value == "null" || self.text(key).is_some());
         let wrong = ["name", "cniVersion"].into_iter().find(|key| !is_text(key));
-        wrong.map_or(Ok(()), |key| Err(Invalid::Value(key)))
+        wrong.map_or(Ok(()), |key| Err(Invalid::Value(key)))?;
+        self.decode()
     }
+
+    /// Decodes the keys of a plugin that runtimes read.
+    fn decode(&self) -> Result<(), Invalid> {
+        let wrong = |error: serde_json::Error| Invalid::Undecodable(error.to_string());
+        let mut keys = serde_json::Map::new();
+        for (key, value) in &self.0 {
+            keys.insert(key.clone(), serde_json::from_str(value.get()).map_err(wrong)?);
+        }
+        PluginConf::deserialize(Value::Object(keys)).map(drop).map_err(wrong)
+    }
+}
+
+/// Keys of a plugin that runtimes decode (`PluginConf` of CNI's Go types): with one of another type the whole file counts as none. Null is
+/// as none.
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "only whether they can be decoded counts")]
+struct PluginConf {
+    name: Option<String>,
+    #[serde(rename = "cniVersion")]
+    version: Option<String>,
+    capabilities: Option<BTreeMap<String, Option<bool>>>,
+    ipam: Option<Ipam>,
+    dns: Option<Dns>,
+    #[serde(rename = "prevResult")]
+    result: Option<serde_json::Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "only whether it can be decoded counts")]
+struct Ipam {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "only whether they can be decoded counts")]
+struct Dns {
+    domain: Option<String>,
+    nameservers: Option<Vec<Option<String>>>,
+    search: Option<Vec<Option<String>>>,
+    options: Option<Vec<Option<String>>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -219,7 +267,12 @@ impl List<'_> {
             return Err(Invalid::Plugins);
         }
         let typeless = |plugin: &Plugin<'_>| plugin.kind.as_ref().is_none_or(String::is_empty);
-        self.plugins.iter().position(typeless).map_or(Ok(()), |index| Err(Invalid::Plugin(index)))
+        if let Some(index) = self.plugins.iter().position(typeless) {
+            return Err(Invalid::Plugin(index));
+        }
+        let undecodable = |error: serde_json::Error| Invalid::Undecodable(error.to_string());
+        serde_json::from_str::<Value>(self.text).map_err(undecodable)?;
+        self.plugins.iter().try_for_each(|plugin| Members::parse(plugin.text)?.decode())
     }
 }
 

@@ -172,6 +172,55 @@ fn a_conf_becomes_a_list_of_its_own_name_and_version() {
 }
 
 #[test]
+fn a_value_that_runtimes_refuse_makes_a_file_none() {
+    for key in [
+        r#""dns":{"nameservers":"10.0.0.1"}"#,
+        r#""ipam":"host-local""#,
+        r#""capabilities":["portMappings"]"#,
+        r#""capabilities":{"portMappings":"true"}"#,
+        r#""name":5"#,
+        r#""prevResult":[]"#,
+        r#""mtu":1e400"#,
+    ] {
+        let list = format!(r#"{{"name":"a","cniVersion":"1.0.0","plugins":[{{"type":"bridge",{key}}}]}}"#);
+        let (now, then) = installed(&chain(), &[("10-a.conflist", &list), ("20-b.conflist", CALICO)]);
+        assert_eq!((then, now.text("10-a.conflist")), (Ok("20-b.conflist".to_owned()), Some(list.as_str())));
+        let conf = format!(r#"{{"name":"a","cniVersion":"1.0.0","type":"bridge",{key}}}"#);
+        let (_, then) = installed(&chain(), &[("10-a.conf", &conf), ("20-b.conflist", CALICO)]);
+        assert_eq!(then, Ok("20-b.conflist".to_owned()), "{conf}");
+    }
+    let fine = r#"{"name":"a","cniVersion":"1.0.0","plugins":[{"type":"x","dns":{"search":[null]},"ipam":{},"ipam":null,"capabilities":{"x":null}}]}"#;
+    assert_eq!(installed(&chain(), &[("10-a.conflist", fine)]).1, Ok("10-a.conflist".to_owned()));
+}
+
+#[test]
+fn a_conf_that_comes_beside_somebody_elses_list_overwrites_nothing() {
+    let list = r#"{"name":"cbr0","cniVersion":"0.3.1","plugins":[{"type":"flannel"},{"type":"portmap"}]}"#;
+    let alone = r#"{"name":"cbr0","cniVersion":"0.3.1","plugins":[{"type":"flannel"}]}"#;
+    for list in [list, alone] {
+        let (mut now, then) = installed(&chain(), &[("10-flannel.conflist", list)]);
+        assert_eq!(then, Ok("10-flannel.conflist".to_owned()));
+        now.files.insert("10-flannel.conf".to_owned(), Content::Text(FLANNEL.to_owned()));
+        let then = settle(&chain(), &mut now, &BTreeSet::new());
+        assert_eq!(then, Ok("10-flannel.conf.conflist".to_owned()));
+        for step in leave::steps(&chain(), &now) {
+            take(&mut now, &step);
+        }
+        assert_eq!(now.text("10-flannel.conflist"), Some(list), "it has what it had");
+    }
+}
+
+#[test]
+fn a_json_that_its_writer_writes_again_is_followed() {
+    let json = |mtu: u8| format!(r#"{{"name":"a","type":"ptp","mtu":{mtu}}}"#);
+    let (mut now, then) = installed(&chain(), &[("10-a.json", &json(1))]);
+    assert_eq!(then, Ok("10-a.json.conflist".to_owned()));
+    now.files.insert("10-a.json".to_owned(), Content::Text(json(2)));
+    assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok("10-a.json.conflist".to_owned()));
+    assert!(now.text("10-a.json.conflist").unwrap().contains(r#""mtu": 2"#), "{now:?}");
+}
+
+#[test]
 fn a_null_in_a_conf_says_nothing() {
     for (conf, network) in [
         (r#"{"name":"a","cniVersion":null,"type":"x"}"#, "a"),
@@ -397,6 +446,7 @@ fn what_goes_in_comes_out_to_the_byte() {
         "{\r\n\t\"name\": \"n\",\r\n\t\"plugins\": [\r\n\t\t{ \"type\": \"a\" },\r\n\t\t{\"type\": \"b\"}\r\n\t]\r\n}",
         "{\"plugins\": [{\"type\": \"a\", \"n\": 123456789012345678901234567890}], \"name\": \"n\", \"note\": \"<&\\u2028\"}",
         "{\"name\":\"n\",\"plugins\":[ {\"type\":\"a\"} , {\"type\":\"b\"} ]}",
+        "{\"name\":\"n\",\"plugins\":[{\"type\":\"a\"},{\"type\":\"b\"},\n  {\"type\":\"c\"}]}",
     ] {
         let (mut now, then) = installed(&chain(), &[("x.conflist", text)]);
         assert_eq!(then, Ok("x.conflist".to_owned()));

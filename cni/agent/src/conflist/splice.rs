@@ -7,6 +7,9 @@ use serde_json::Value;
 use super::NEWEST;
 use super::document::{Document, Invalid, List, Members, Plugin, place};
 
+/// Network of a `.conf` that names none.
+const UNNAMED: &str = "k8s-pod-network";
+
 /// White space of a list, to be kept.
 struct Layout<'a> {
     /// Before the first plugin.
@@ -37,12 +40,24 @@ impl<'a> Layout<'a> {
 #[must_use]
 pub fn with_entry(list: &List<'_>, entry: Option<&Value>) -> String {
     let layout = Layout::of(list);
-    let mut plugins: Vec<String> =
-        list.plugins.iter().filter(|plugin| !plugin.is_ours()).map(|plugin| plugin.text.to_owned()).collect();
-    plugins.extend(entry.map(|entry| formatted(entry, layout.first, list.text)));
+    let mut array = layout.first.to_owned();
+    let mut end = None;
+    for (index, plugin) in list.plugins.iter().enumerate().filter(|(_, plugin)| !plugin.is_ours()) {
+        let is_next = index > 0 && end == list.plugins.get(index - 1).map(|before| before.at.end);
+        array += match end {
+            None => "",
+            Some(end) if is_next => list.text.get(end..plugin.at.start).unwrap_or(&layout.further),
+            Some(_) => &layout.further,
+        };
+        array += plugin.text;
+        end = Some(plugin.at.end);
+    }
+    if let Some(entry) = entry {
+        array += if end.is_some() { &layout.further } else { "" };
+        array += &formatted(entry, layout.first, list.text);
+    }
     let (before, after) = (list.text.get(..=list.at.start), list.text.get(list.at.end - 1..));
-    let array = format!("{}{}{}", layout.first, plugins.join(&layout.further), layout.last);
-    format!("{}{array}{}", before.unwrap_or_default(), after.unwrap_or_default())
+    format!("{}{array}{}{}", before.unwrap_or_default(), layout.last, after.unwrap_or_default())
 }
 
 /// A configuration without our entries, those in lists that Multus has inline included; `None` if there are none, or nothing else.
@@ -65,6 +80,18 @@ pub fn without_entries(text: &str) -> Option<String> {
         left = with_entry(&list, None);
     }
     (left != text).then_some(left)
+}
+
+/// True for a list of the form that [`upgraded`] gives one: somebody else's has other keys, other plugins, or no name in its plugin.
+#[must_use]
+pub fn is_upgraded(list: &List<'_>) -> bool {
+    let only = ["name", "cniVersion", "plugins"];
+    let mut others = list.plugins.iter().filter(|plugin| !plugin.is_ours());
+    let (Some(single), None) = (others.next(), others.next()) else { return false };
+    let named = Members::parse(single.text).ok().and_then(|members| members.text("name"));
+    let name = list.members.text("name");
+    list.members.0.iter().all(|(key, _)| only.contains(&key.as_str()))
+        && (named == name || (named.is_none() && name.as_deref() == Some(UNNAMED)))
 }
 
 /// True if our entry is in the list as it should be: once, last, and equal.
@@ -96,7 +123,8 @@ pub fn upgraded(single: &Members<'_>, entry: &Value) -> Result<String, Invalid> 
     single.check()?;
     let said = |key| single.get(key).filter(|value| *value != "null");
     // As upstream names every list that it makes. Without any name no runtime takes a list.
-    let name = said("name").unwrap_or("\"k8s-pod-network\"");
+    let unnamed = Value::from(UNNAMED).to_string();
+    let name = said("name").unwrap_or(&unnamed);
     let version = said("cniVersion").map(|version| format!("  \"cniVersion\": {version},\n"));
     let version = version.unwrap_or_default();
     let kept = single.0.iter().filter(|(key, _)| key != "cniVersion");

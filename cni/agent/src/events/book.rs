@@ -54,14 +54,18 @@ struct Kept {
     waits: bool,
 }
 
+/// Events that are one: those of the same reason about the same object. A setting that is refused is another one for each message, as that names it.
+type Kind = (About, EventReason, Option<String>);
+
 /// Aggregation cache.
 #[derive(Debug, Default)]
-pub(super) struct Book(HashMap<(About, EventReason), Kept>);
+pub(super) struct Book(HashMap<Kind, Kept>);
 
 impl Book {
     /// Adds an occurrence at `now`, which is `wall` by the wall clock.
     pub(super) fn note(&mut self, note: Note, now: Instant, wall: Timestamp) -> Option<PendingWrite> {
-        let key = (note.about.clone(), note.reason);
+        let setting = (note.reason == EventReason::SettingRefused).then(|| note.message.clone());
+        let key = (note.about.clone(), note.reason, setting);
         let known = self.0.get_mut(&key).filter(|kept| now - kept.heard < FORGET);
         let Some(kept) = known else {
             return Some(self.begin(key, note, now, wall));
@@ -75,13 +79,7 @@ impl Book {
         (now - kept.written >= WINDOW).then(|| kept.write(now))
     }
 
-    fn begin(
-        &mut self,
-        key: (About, EventReason),
-        note: Note,
-        now: Instant,
-        wall: Timestamp,
-    ) -> PendingWrite {
+    fn begin(&mut self, key: Kind, note: Note, now: Instant, wall: Timestamp) -> PendingWrite {
         self.0.retain(|_, kept| now - kept.heard < FORGET);
         if self.0.len() >= MOST {
             let oldest = self.0.iter().min_by_key(|(_, kept)| kept.heard).map(|(key, _)| key.clone());

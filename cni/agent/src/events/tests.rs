@@ -47,6 +47,22 @@ fn a_crash_loop_is_one_event_and_a_write_a_window() {
 }
 
 #[test]
+fn each_setting_that_is_refused_has_an_event_of_its_own() {
+    let (mut book, start) = (Book::default(), Instant::now());
+    let about = About::Node("n".to_owned());
+    let refused = |message: &str| Note {
+        about: about.clone(),
+        reason: EventReason::SettingRefused,
+        message: message.to_owned(),
+    };
+    for (second, message) in (0..).zip(["LOG_AS_JSON", "MONITORING_PORT"]) {
+        let write = book.note(refused(message), start, wall(second));
+        assert!(matches!(write, Some(PendingWrite::New(entry)) if entry.note.message == message));
+    }
+    assert_eq!(book.note(refused("LOG_AS_JSON"), start, wall(2)), None, "it counts");
+}
+
+#[test]
 fn other_pods_reasons_and_hours_are_other_events() {
     let (mut book, start) = (Book::default(), Instant::now());
     let other = Note { reason: EventReason::UnredirectedPod, ..note("cart", "m") };

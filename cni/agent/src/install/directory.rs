@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The configurations of a directory, read for a decision and changed as it says.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -163,17 +164,43 @@ fn write(
     }
 }
 
-/// Removes what writes of configurations left in the directory when they were killed.
+/// Removes what writes of configurations left when they were killed: in the directory, and where symbolic links in it lead.
 ///
 /// # Errors
 /// See [`files::remove_stale_temporaries`].
 pub fn tidy(directory: &Path) -> Result<usize, FileError> {
-    files::remove_stale_temporaries(directory, &|name| ConfigFormat::of(name).is_some())
+    let mut removed = files::remove_stale_temporaries(directory, &|name| ConfigFormat::of(name).is_some())?;
+    for entry in fs::read_dir(directory).map_err(|cause| Doing::List.failed(directory, cause))?.flatten() {
+        let is_configuration =
+            entry.file_name().to_str().is_some_and(|name| ConfigFormat::of(name).is_some());
+        let Some(target) = Some(entry.path()).filter(|path| is_configuration && path.is_symlink()) else {
+            continue;
+        };
+        // One that leads nowhere had nothing written behind it that could be found.
+        let Ok(target) = fs::canonicalize(target) else { continue };
+        if let (Some(parent), Some(name)) = (target.parent(), target.file_name().and_then(OsStr::to_str)) {
+            removed += files::remove_stale_temporaries(parent, &|one| one == name)?;
+        }
+    }
+    Ok(removed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_killed_write_left_behind_a_link_goes() {
+        let (dir, side) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let target = side.path().join("list");
+        std::fs::write(&target, "{}").unwrap();
+        std::os::unix::fs::symlink(&target, dir.path().join("10-b.conflist")).unwrap();
+        for name in ["list.tmp.00", "other.tmp.00"] {
+            std::fs::write(side.path().join(name), "").unwrap();
+        }
+        assert_eq!(tidy(dir.path()).unwrap(), 1);
+        assert!(target.exists() && side.path().join("other.tmp.00").exists(), "others stay");
+    }
 
     #[test]
     fn only_a_link_that_nobody_can_follow_is_none_for_runtimes_either() {

@@ -103,7 +103,12 @@ impl Installer {
             let able = self.versions.able(&settings.places.target_dirs, types);
             let plan = DesiredConflist { chain, entry: &entry, made: &self.made, able: &able }.plan(&now);
             if plan.steps.is_empty() {
-                return Ok(plan.then?);
+                let target = plan.then?;
+                // A file of our own, also if a former agent made it.
+                if chain.owned || !chain.chained {
+                    self.made.insert(target.clone());
+                }
+                return Ok(target);
             }
             may(settings, touch)?;
             directory::tidy(net_dir)?;

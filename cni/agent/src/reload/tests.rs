@@ -172,7 +172,7 @@ async fn a_role_that_follows_the_config_map_counts_and_nothing_is_told_meanwhile
     agent.say(&json!({"REPAIR_DELETE_PODS": "true"}));
     agent.deletes_within(Duration::from_secs(5)).await;
     let text = agent.metrics.scrape(crate::metrics::Exposition::Prometheus).unwrap();
-    assert!(!text.contains("millrace_settings_rejected_total{key=\"repair-delete-pods\"}"), "{text}");
+    assert!(text.contains("millrace_settings_rejected_total{key=\"repair-delete-pods\"} 0"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,7 +24,7 @@ use super::ask::PodOutcome;
 use super::detect::{Lifecycle, RepairScope, Rules, detect, is_validated, scope};
 use crate::metrics::{RepairResult, Unrepairable};
 use crate::pods::NodePod;
-use crate::settings::RepairPolicy;
+use crate::settings::{RepairPolicy, RepairSettings};
 
 pub use news::News;
 use owners::{Owners, When};
@@ -157,19 +157,27 @@ impl Controller {
     /// Takes other rules. At the start they change several times, as the API server says what is allowed.
     fn go_by(&mut self, rules: Rules, now: Time, out: &mut Vec<RepairAction>) {
         let (new, old) = (&rules.settings, &self.rules.settings);
-        let is_same = (&new.policies, new.fallback, &new.label) == (&old.policies, old.fallback, &old.label);
+        let acts = |of: &RepairSettings| {
+            (of.policies.clone(), of.fallback, of.label.clone(), of.act_on_unredirected)
+        };
+        let is_same = acts(new) == acts(old);
         self.rules = rules;
         for (uid, before) in std::mem::take(&mut self.pods) {
             // An emitted event is not repeated, and neither it nor the state of its rules depends on settings.
-            let (emitted, seen, right) = (before.emitted, before.seen, before.right);
-            let kept = Tracked { emitted, seen, right, ..Tracked::new(Arc::clone(&before.pod), now) };
+            let (emitted, seen, right, survey) = (before.emitted, before.seen, before.right, before.survey);
+            let kept = Tracked { emitted, seen, right, survey, ..Tracked::new(Arc::clone(&before.pod), now) };
             self.pods.insert(uid.clone(), kept);
             self.observe(before.pod, now, out);
             let Some(known) = self.pods.get_mut(&uid) else { continue };
+            if !known.is_wanted(&self.rules.settings) {
+                continue;
+            }
             // The action on it was correct, and is not repeated.
-            if is_same && known.broken.is_some() && known.broken == before.broken {
+            if is_same && known.broken == before.broken {
                 (known.since, known.due) = (before.since, before.due);
                 (known.attempts, known.failures) = (before.attempts, before.failures);
+            } else if known.broken.is_none() {
+                (known.since, known.due) = (now, Some(now));
             }
         }
     }
@@ -315,7 +323,10 @@ impl Controller {
         if !known.emitted.contains(&Once::Unrepairable(true)) {
             known.emitted.push(Once::Unrepairable(true));
             out.push(RepairAction::Unrepairable(reason));
-            out.push(RepairAction::Tell(Arc::clone(&known.pod), News::Unrepairable(why.to_owned())));
+            out.push(RepairAction::Tell(
+                Arc::clone(&known.pod),
+                News::Unrepairable(why.to_owned(), fallback),
+            ));
         }
         if let Some(policy @ (RepairPolicy::Delete | RepairPolicy::Label)) = fallback {
             self.begin(policy, uid, now, out);

@@ -10,32 +10,27 @@ use protocol::pod::PodFacts;
 use redirect::skip::{Exclusions, NamedPod, precheck};
 use redirect::{Enrolment, Redirect, enrol};
 
-use super::selector::{BadSelector, Selectors};
 use crate::pods::{ContainerStatus, NodePod, Terminated};
 use crate::settings::Settings;
 
-/// Parsed settings of repair.
+/// Settings of repair, and those of others that it goes by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     pub settings: crate::settings::RepairSettings,
-    selectors: Selectors,
     agent_namespace: String,
     excluded: Vec<String>,
 }
 
 impl Rules {
-    /// Reads them.
-    ///
-    /// # Errors
-    /// A selector cannot be read.
-    pub fn read(settings: &Settings) -> Result<Self, BadSelector> {
+    /// Of these settings.
+    #[must_use]
+    pub fn of(settings: &Settings) -> Self {
         let repair = settings.repair.clone();
-        Ok(Self {
-            selectors: Selectors::read(&repair.label_selectors, &repair.field_selectors)?,
+        Self {
             agent_namespace: settings.entry.pod_namespace.clone(),
             excluded: repair.exclude_namespaces.iter().cloned().collect(),
             settings: repair,
-        })
+        }
     }
 }
 
@@ -57,7 +52,7 @@ pub fn scope(pod: &NodePod, rules: &Rules) -> RepairScope {
     let facts = pod.facts();
     let elsewhere = !repair.node_name.is_empty() && pod.spec.node_name != repair.node_name;
     let leaves = pod.metadata.deletion_timestamp.is_some();
-    if !repair.enabled || elsewhere || leaves || !rules.selectors.select(pod) || is_excluded(&facts, rules) {
+    if !repair.enabled || elsewhere || leaves || !repair.selectors.select(pod) || is_excluded(&facts, rules) {
         return RepairScope::Out;
     }
     match enrol(&facts) {

@@ -50,14 +50,7 @@ pub async fn run(context: RepairContext, stop: CancellationToken) {
 }
 
 async fn work(mut context: RepairContext) {
-    let rules = loop {
-        let settings = context.settings.borrow_and_update().clone();
-        match context.rules(&settings) {
-            Some(rules) => break rules,
-            None if context.settings.changed().await.is_err() => return,
-            None => {}
-        }
-    };
+    let rules = Rules::of(&context.settings.borrow_and_update());
     let mut worker = Worker {
         controller: Controller::new(rules.clone(), Pace::default()),
         rules,
@@ -67,20 +60,6 @@ async fn work(mut context: RepairContext) {
         context,
     };
     worker.run().await;
-}
-
-impl RepairContext {
-    /// The rules that settings make. Those that cannot be read leave what was, at the start nothing.
-    fn rules(&self, settings: &Settings) -> Option<Rules> {
-        let refused = match Rules::read(settings) {
-            Ok(rules) => return Some(rules),
-            Err(error) => format!("{error}; repair goes on as before"),
-        };
-        tracing::error!(target: "cni-repair", "{refused}");
-        let node = About::Node(settings.repair.node_name.clone());
-        self.events.record(node, EventReason::SettingRefused, refused);
-        None
-    }
 }
 
 struct Worker {
@@ -124,7 +103,8 @@ impl Worker {
     }
 
     fn changed(&mut self, settings: &Settings) {
-        if let Some(rules) = self.context.rules(settings).filter(|rules| *rules != self.rules) {
+        let rules = Rules::of(settings);
+        if rules != self.rules {
             self.rules = rules.clone();
             self.hear(RepairEvent::Rules(Box::new(rules)));
         }
@@ -268,22 +248,30 @@ fn message(news: News) -> (EventReason, String) {
             ),
         ),
         News::Labelled => (EventReason::LabelBrokenPod, "pod detected as broken, labeled".to_owned()),
-        News::Unrepairable(why) => (
+        News::Unrepairable(why, fallback) => (
             EventReason::UnrepairableBrokenPod,
-            format!("pod detected as broken, and cannot be repaired in place: {why}; delete it"),
+            format!("pod detected as broken, and cannot be repaired in place: {why}; {}", remedy(fallback)),
         ),
         News::Unredirected(differences) => (
             EventReason::UnredirectedPod,
             format!("traffic of this pod is not redirected as it should be: {differences}; delete it"),
         ),
-        News::Restored => (
-            EventReason::RedirectionRestored,
-            "traffic of this pod is redirected again as it should be".to_owned(),
-        ),
+        News::Restored => {
+            (EventReason::RedirectionRestored, "traffic of this pod is redirected as it should be".to_owned())
+        }
         News::Unseen(why) => (
             EventReason::RedirectionUnknown,
             format!("it is not known whether traffic of this pod is redirected: {why}"),
         ),
+    }
+}
+
+/// Remedy for a pod that cannot be repaired, or what is done instead.
+fn remedy(fallback: Option<RepairPolicy>) -> &'static str {
+    match fallback {
+        Some(RepairPolicy::Delete) => "it is to be deleted instead",
+        Some(RepairPolicy::Label) => "it is to be labelled instead",
+        Some(RepairPolicy::Repair) | None => "delete it",
     }
 }
 

@@ -86,7 +86,9 @@ impl Reader<'_> {
         };
         let guess = match key.kind {
             Kind::Bool => Instead::Holds("false".to_owned()),
-            Kind::FileName | Kind::OpenList | Kind::Template => Instead::NoEntry,
+            Kind::FileName | Kind::OpenList | Kind::Template | Kind::LabelSelector | Kind::FieldSelector => {
+                Instead::NoEntry
+            }
             _ => Instead::Holds(key.default.to_owned()),
         };
         let instead_told = if value.origin == Origin::Flag { Instead::NoEntry } else { guess };

@@ -43,6 +43,16 @@ fn defaults_are_upstreams() {
 }
 
 #[test]
+fn a_selector_of_repair_that_cannot_be_read_is_no_selector_of_everything() {
+    for (key, text) in [("REPAIR_LABEL_SELECTORS", "app in (x"), ("REPAIR_FIELD_SELECTORS", "spec.volumes=x")]
+    {
+        let (settings, mistakes) = settings_of(&[(key, text)]);
+        assert!(!settings.repair.enabled, "{key}");
+        assert!(mistakes[0].blocks() && mistakes[0].to_string().starts_with(key), "{}", mistakes[0]);
+    }
+}
+
+#[test]
 fn what_is_no_truth_value_is_false_as_upstream_has_it_and_is_told() {
     for text in ["nope", "x", ""] {
         let (settings, mistakes) = settings_of(&[("CHAINED_CNI_PLUGIN", text), ("NATIVE_NFTABLES", text)]);

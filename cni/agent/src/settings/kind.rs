@@ -9,6 +9,7 @@ use redirect::go;
 
 use super::{RepairPolicy, selectors, template};
 use crate::log::{Levels, LevelsError};
+use crate::pods::selector::{self, BadSelector, Requirement};
 
 /// Malformed value, with the allowed ones.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +34,11 @@ pub enum Problem {
     /// Of [`Kind::OneOf`].
     #[error("allowed are {}", listed(.0))]
     OneOf(&'static [&'static str]),
+    /// Of pods, as the API server takes it.
+    #[error(
+        "allowed is a selector of labels, such as app=cart,tier in (a,b), or of pods' fields, such as status.phase!=Succeeded: {0}"
+    )]
+    Selector(BadSelector),
     /// A file that was named is not there, or is no text.
     #[error("the file cannot be read: {0}")]
     File(String),
@@ -59,6 +65,8 @@ pub fn check(setting: &Setting, text: &str) -> Result<(), Problem> {
         Kind::OpenList => selectors::to_json(text).map(drop),
         Kind::Template => template::check(text).map_err(Problem::Template),
         Kind::Levels => levels(text).map(drop),
+        Kind::LabelSelector => label_selector(text).map(drop),
+        Kind::FieldSelector => field_selector(text).map(drop),
         Kind::OneOf(words) => {
             if text.is_empty() || words.contains(&text) {
                 Ok(())
@@ -96,6 +104,16 @@ pub(super) fn file_name(text: &str) -> Result<String, Problem> {
         return Err(Problem::FileName);
     }
     Ok(text.to_owned())
+}
+
+/// `REPAIR_LABEL_SELECTORS`
+pub(super) fn label_selector(text: &str) -> Result<Option<Vec<Requirement>>, Problem> {
+    selector::labels(text).map(Some).map_err(Problem::Selector)
+}
+
+/// `REPAIR_FIELD_SELECTORS`
+pub(super) fn field_selector(text: &str) -> Result<Option<Vec<Requirement>>, Problem> {
+    selector::fields(text).map(Some).map_err(Problem::Selector)
 }
 
 /// `MILLRACE_STATUS_GATE`

@@ -7,6 +7,7 @@ use manifests::table;
 
 use super::build::Reader;
 use super::{OwnPod, kind};
+use crate::pods::selector::Selectors;
 
 /// Policy for a broken pod; the first that is on, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub enum RepairPolicy {
 /// Repair (upstream's keys are in the fields' names).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairSettings {
-    /// `REPAIR_ENABLED`
+    /// `REPAIR_ENABLED`; off as well while a selector cannot be read.
     pub enabled: bool,
     /// Policies that are on; the first counts.
     pub policies: Vec<RepairPolicy>,
@@ -40,10 +41,8 @@ pub struct RepairSettings {
     pub termination_message: String,
     /// `REPAIR_INIT_CONTAINER_EXIT_CODE`; 0 for any.
     pub exit_code: i32,
-    /// `REPAIR_LABEL_SELECTORS`
-    pub label_selectors: String,
-    /// `REPAIR_FIELD_SELECTORS`
-    pub field_selectors: String,
+    /// `REPAIR_LABEL_SELECTORS` and `REPAIR_FIELD_SELECTORS`
+    pub selectors: Selectors,
     /// `REPAIR_BROKEN_POD_LABEL_KEY` and `_VALUE`
     pub label: (String, String),
     /// The plugin's excluded namespaces.
@@ -58,8 +57,11 @@ impl Reader<'_> {
             (&table::LABEL_PODS, RepairPolicy::Label),
         ];
         let node_name = Some(self.text(&table::REPAIR_NODE)).filter(|name| !name.is_empty());
+        let labels = self.read(&table::LABEL_SELECTORS, kind::label_selector, None);
+        let fields = self.read(&table::FIELD_SELECTORS, kind::field_selector, None);
+        let selectors = labels.zip(fields).map(|(labels, fields)| Selectors { labels, fields });
         RepairSettings {
-            enabled: self.boolean(&table::REPAIR),
+            enabled: self.boolean(&table::REPAIR) && selectors.is_some(),
             policies: modes
                 .into_iter()
                 .filter_map(|(key, policy)| self.boolean(key).then_some(policy))
@@ -71,8 +73,7 @@ impl Reader<'_> {
             init_container: self.text(&table::INIT_CONTAINER),
             termination_message: self.text(&table::TERMINATION_MESSAGE).trim().to_owned(),
             exit_code: self.read(&table::EXIT_CODE, kind::number, 126),
-            label_selectors: self.text(&table::LABEL_SELECTORS),
-            field_selectors: self.text(&table::FIELD_SELECTORS),
+            selectors: selectors.unwrap_or_default(),
             label: (self.text(&table::LABEL_KEY), self.text(&table::LABEL_VALUE)),
             exclude_namespaces: kind::list(&self.text(&table::EXCLUDE_NAMESPACES)).into_iter().collect(),
         }

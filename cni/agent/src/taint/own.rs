@@ -197,7 +197,7 @@ impl OwnTaint {
         }
     }
 
-    /// Until the node has it, is gone, or denies it.
+    /// Until the node has it or is gone, or the API server denies it, also because the account is gone: what is left of the time is the uninstall's.
     async fn put_back(&self) {
         let path = format!("/api/v1/nodes/{}", self.node);
         for failures in 1.. {
@@ -212,7 +212,10 @@ impl OwnTaint {
                     Ended::failed(error)
                 }
             };
-            let is_final = matches!(ended.error, None | Some(ApiError::Forbidden(_) | ApiError::NotFound(_)));
+            let is_final = matches!(
+                ended.error,
+                None | Some(ApiError::Unauthorized(_) | ApiError::Forbidden(_) | ApiError::NotFound(_))
+            );
             if is_final {
                 return;
             }

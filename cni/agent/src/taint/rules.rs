@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use crate::repair::selector::Selectors;
+use crate::pods::selector;
 
 /// Rule of required pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Vec<Rule>, RuleError> {
         };
         for Entry { name, namespace, selector } in entries.unwrap_or_default() {
             // An empty one would mean every pod, which nobody means.
-            if selector.trim().is_empty() || Selectors::read(&selector, "").is_err() {
+            if selector.trim().is_empty() || selector::labels(&selector).is_err() {
                 return Err(RuleError::Selector { key: key.clone(), name, selector });
             }
             rules.push(Rule { name, namespace, labels: selector, fields: String::new() });

@@ -56,7 +56,13 @@ fn kind(field: &Setting) -> String {
         Kind::OneOf(words) => {
             words.iter().map(|word| format!("`{}`", quoted(word))).collect::<Vec<_>>().join(", ")
         }
-        Kind::Text | Kind::Number | Kind::Port | Kind::Template | Kind::Levels => "text".to_owned(),
+        Kind::Text
+        | Kind::Number
+        | Kind::Port
+        | Kind::Template
+        | Kind::Levels
+        | Kind::LabelSelector
+        | Kind::FieldSelector => "text".to_owned(),
         Kind::Directory | Kind::AutoDirectory => "directory".to_owned(),
         Kind::FileName => "file name".to_owned(),
         Kind::Mode => "file mode".to_owned(),

@@ -65,9 +65,13 @@ fn leaf(field: &Setting) -> Value {
 fn kind(kind: Kind) -> Map<String, Value> {
     let typed = |word: &str| json!([word, "null"]);
     match kind {
-        Kind::Text | Kind::Number | Kind::Port | Kind::Template | Kind::Levels => {
-            object([("type", typed("string"))])
-        }
+        Kind::Text
+        | Kind::Number
+        | Kind::Port
+        | Kind::Template
+        | Kind::Levels
+        | Kind::LabelSelector
+        | Kind::FieldSelector => object([("type", typed("string"))]),
         Kind::Directory => object([("type", typed("string")), ("pattern", "^/".into())]),
         Kind::AutoDirectory => object([("type", typed("string")), ("pattern", "^(/.*)?$".into())]),
         Kind::FileName => object([("type", typed("string")), ("pattern", "^[^/]*$".into())]),

@@ -7,9 +7,9 @@ use super::elsewhere::delegates;
 use super::{
     DesiredConflist, FileMode, NotRight, Plan, Planned, Step, Stopped, aside, has_ours, known_at, nothing,
 };
-use crate::conflist::copy;
 use crate::conflist::document::Document;
 use crate::conflist::scan::{DirectorySnapshot, list_name, parsed};
+use crate::conflist::{copy, splice};
 
 impl DesiredConflist<'_> {
     /// Plans our entry in the primary's own list.
@@ -74,8 +74,12 @@ impl DesiredConflist<'_> {
         }
         let read = |name: &str| now.text(name).and_then(|text| parsed(name, text).ok());
         let wanted = read(primary);
-        // Its writer may have changed the plugin, and the agent that made the list may be gone: the network is the same.
+        // Its writer may have changed the plugin, and the agent that made the list may be gone: the network is the same. A list of somebody else's
+        // has our entry as well, if runtimes read it.
         let repeats = |is: &Document<'_>| {
+            if !matches!(is, Document::List(list) if splice::is_upgraded(list)) {
+                return false;
+            }
             let same = |conf: &Document<'_>| {
                 is.others() == conf.others() || (is.network().is_some() && is.network() == conf.network())
             };
@@ -86,7 +90,9 @@ impl DesiredConflist<'_> {
             Some(is) => !is.ours().is_empty() && (repeats(&is) || self.made.contains(name)),
         };
         let foreign = || nothing(NotRight::Foreign(aside.clone()));
-        [list, aside.clone()].into_iter().find(|name| is_ours(name)).ok_or_else(foreign)
+        // Runtimes would read the list before a `.json` that its writer writes again.
+        let order = if list.as_str() > primary { [list, aside.clone()] } else { [aside.clone(), list] };
+        order.into_iter().find(|name| is_ours(name)).ok_or_else(foreign)
     }
 
     /// Checks that runtimes read our entry.

@@ -30,7 +30,9 @@ pub enum NotRight {
     )]
     OwnedNotFirst { first: String, ours: String },
     /// A foreign file has the name of ours.
-    #[error("{0} is not ours to overwrite: remove it, or name another file in CNI_CONF_NAME")]
+    #[error(
+        "{0} is not ours to overwrite: remove it, or name another file (CNI_CONF_NAME; of a list of our own ISTIO_OWNED_CNI_CONFIG_FILENAME)"
+    )]
     Foreign(String),
     /// Malformed name.
     #[error(

@@ -25,12 +25,13 @@ impl Controller {
         let Busy { pod, policy, since, seen } = busy;
         let took = now.saturating_sub(since);
         if done == ActionResult::Accepted {
-            if policy == RepairPolicy::Delete {
-                self.owners.deleted(&pod.metadata.controller, seen, now);
-            }
             out.push(RepairAction::Ended(policy, RepairResult::Success, took));
-            let news = if policy == RepairPolicy::Label { News::Labelled } else { News::Deleted };
-            return out.push(RepairAction::Tell(pod, news));
+            if policy == RepairPolicy::Label {
+                self.labelled(uid, now);
+                return out.push(RepairAction::Tell(pod, News::Labelled));
+            }
+            self.owners.deleted(&pod.metadata.controller, seen, now);
+            return out.push(RepairAction::Tell(pod, News::Deleted));
         }
         let Some(known) = self.pods.get_mut(uid) else { return };
         let conflicts = std::mem::take(&mut known.conflicts);
@@ -62,7 +63,7 @@ impl Controller {
         known.attempts += 1;
         known.failures += u32::from(policy == RepairPolicy::Repair);
         known.due = Some(now + after(known.attempts));
-        if policy != RepairPolicy::Repair || known.attempts == 1 {
+        if policy != RepairPolicy::Repair || known.failures == 1 {
             out.push(RepairAction::Tell(Arc::clone(&pod), News::Failed(policy, why.clone())));
         }
         if policy != RepairPolicy::Repair || known.failures < PATIENCE {
@@ -70,11 +71,23 @@ impl Controller {
         }
         if !known.emitted.contains(&Once::Unrepairable(false)) {
             out.push(RepairAction::Unrepairable(reason));
-            out.push(RepairAction::Tell(pod, News::Unrepairable(why)));
+            out.push(RepairAction::Tell(pod, News::Unrepairable(why, self.rules.settings.fallback)));
             known.emitted.push(Once::Unrepairable(false));
         }
         if known.fallback(&self.rules.settings).is_some() {
             known.due = Some(now);
+        }
+    }
+}
+
+impl Controller {
+    /// A label as a fallback ends nothing.
+    fn labelled(&mut self, uid: &str, now: Time) {
+        if self.policy() == Some(RepairPolicy::Repair)
+            && let Some(known) = self.pods.get_mut(uid)
+            && known.is_wanted(&self.rules.settings)
+        {
+            known.due = Some(now + after(known.attempts));
         }
     }
 }

@@ -90,5 +90,7 @@ fn a_repair_that_worked_in_between_is_not_given_up() {
     play.at(next, event(&pod("a", 2)));
     let next = next + after(4).as_secs();
     assert_eq!(play.acts(next, RepairEvent::Tick), ["Repair a"]);
-    assert_eq!(play.done(next, "a", no_namespace()), [format!("Repair fail after {next}s")]);
+    let events = play.done(next, "a", no_namespace());
+    assert_eq!(events[0], format!("Repair fail after {next}s"));
+    assert!(events[1].starts_with("tell a: Failed(Repair"), "the first failure since: {events:?}");
 }

@@ -23,7 +23,7 @@ pub enum News {
     /// It is not deleted yet, since that many pods of its owner were before it, one after the other: when it is.
     Spared(u32, Duration),
     Labelled,
-    Unrepairable(String),
+    Unrepairable(String, Option<RepairPolicy>),
     /// It is not redirected, though its validation did not say so: the differences.
     Unredirected(String),
     /// Redirected again.

@@ -77,9 +77,9 @@ impl Survey {
         self.suspected = outcome.is_none();
         match outcome {
             Some(PodOutcome::Right) => {
-                let was_unredirected = self.is_unredirected();
+                let was_told = self.is_unredirected() || self.attempts >= PATIENCE;
                 self.is_right();
-                was_unredirected.then_some(News::Restored)
+                was_told.then_some(News::Restored)
             }
             Some(PodOutcome::Wrong(differences)) => {
                 let before = self.seen;

@@ -33,7 +33,7 @@ fn settings(policies: &[RepairPolicy]) -> Settings {
 fn changed(policies: &[RepairPolicy], change: impl FnOnce(&mut RepairSettings)) -> Box<Rules> {
     let mut settings = settings(policies);
     change(&mut settings.repair);
-    Box::new(Rules::read(&settings).unwrap())
+    Box::new(Rules::of(&settings))
 }
 
 fn rules(policies: &[RepairPolicy]) -> Rules {
@@ -202,8 +202,9 @@ fn who_is_not_broken_or_not_ours_is_left_alone() {
     }
     let mut off = Play::with(*changed(&[RepairPolicy::Delete], |repair| repair.enabled = false));
     assert_eq!(off.at(0, event(&pod("a", 1))), NOTHING);
-    let mut selected =
-        Play::with(*changed(&[RepairPolicy::Delete], |repair| repair.label_selectors = "app=x".into()));
+    let mut selected = Play::with(*changed(&[RepairPolicy::Delete], |repair| {
+        repair.selectors.labels = crate::pods::selector::labels("app=x").unwrap()
+    }));
     assert_eq!(selected.at(0, event(&pod("a", 1))), NOTHING);
     let mut said =
         Play::with(*changed(&[RepairPolicy::Delete], |repair| repair.termination_message = "no".into()));
@@ -372,7 +373,7 @@ fn a_job_is_told_to_be_unrepairable_and_gets_the_fallback() {
     job["spec"]["restartPolicy"] = json!("Never");
     job["status"]["phase"] = json!("Failed");
     let why = "its containers are started once only (restartPolicy: Never)";
-    let events = ["unrepairable: restart_policy_never", &format!("tell a: Unrepairable({why:?})")];
+    let events = ["unrepairable: restart_policy_never", &format!("tell a: Unrepairable({why:?}, None)")];
 
     let mut play = Play::new(&[RepairPolicy::Repair]);
     assert_eq!(play.at(0, event(&job)), events);
@@ -380,7 +381,8 @@ fn a_job_is_told_to_be_unrepairable_and_gets_the_fallback() {
 
     let mut play =
         Play::with(*changed(&[RepairPolicy::Repair], |repair| repair.fallback = Some(RepairPolicy::Delete)));
-    assert_eq!(play.at(0, event(&job)), [events[0], events[1], "Delete a"]);
+    let told = play.at(0, event(&job));
+    assert_eq!(told, [events[0], &format!("tell a: Unrepairable({why:?}, Some(Delete))"), "Delete a"]);
     assert_eq!(play.done(0, "a", ActionResult::Failed("x".into())).len(), 2);
     assert_eq!(play.at(1, RepairEvent::Tick), ["Delete a"], "the fallback is tried again, too");
 
@@ -392,7 +394,10 @@ fn a_job_is_told_to_be_unrepairable_and_gets_the_fallback() {
     let mut over = pod("a", 1);
     over["status"]["phase"] = json!("Failed");
     let mut play = Play::new(&[RepairPolicy::Repair]);
-    assert_eq!(play.at(0, event(&over)), ["unrepairable: finished", "tell a: Unrepairable(\"it is over\")"]);
+    assert_eq!(
+        play.at(0, event(&over)),
+        ["unrepairable: finished", "tell a: Unrepairable(\"it is over\", None)"]
+    );
 }
 
 #[test]
@@ -452,7 +457,7 @@ fn what_was_done_is_done_again_only_if_the_rules_ask_for_something_else() {
     assert_eq!(play.at(1, event(&pod("b", 1))), ["Repair b"]);
     play.done(1, "b", no_namespace());
     assert_eq!(play.at(1, RepairEvent::Rules(Box::new(rules(&[RepairPolicy::Repair])))), NOTHING);
-    assert_eq!(play.at(2, RepairEvent::Tick), ["Repair b", "look at a b"], "it waits as long as before");
+    assert_eq!(play.at(2, RepairEvent::Tick), ["Repair b", "look at b"], "it waits as long as before");
     play.done(2, "b", no_namespace());
     assert_eq!(play.at(3, RepairEvent::Rules(Box::new(rules(&[RepairPolicy::Delete])))), ["Delete a"]);
 }

@@ -140,5 +140,7 @@ impl Tracked {
         // Should validation fail once more, the next repair comes later.
         self.attempts += 1;
         self.failures = 0;
+        // And failures after this one are new.
+        self.emitted.retain(|once| *once != Once::Unrepairable(false));
     }
 }

@@ -55,6 +55,9 @@ fn rules_that_cannot_be_read_are_told_of_once() {
         now += after(attempt).as_secs();
     }
     assert_eq!(events, ["tell a: Unseen(\"x\")"]);
+    play.at(now, RepairEvent::Tick);
+    let right = RepairEvent::Looked(vec![("a".into(), Some(PodOutcome::Right))]);
+    assert_eq!(play.at(now, right), ["tell a: Restored"], "what was unknown is known");
 }
 
 #[test]
@@ -72,17 +75,62 @@ fn acting_on_unredirected_pods_is_opted_in() {
     );
 }
 
-#[test]
-fn a_changed_status_does_not_begin_the_attempts_anew() {
+/// A play in which "a" was seen to be unredirected at 3, and is being repaired.
+fn repairing(fallback: Option<RepairPolicy>) -> Play {
     let mut play = Play::with(*changed(&[RepairPolicy::Repair], |repair| {
         repair.act_on_unredirected = true;
-        repair.fallback = Some(RepairPolicy::Delete);
+        repair.fallback = fallback;
     }));
     play.at(0, event(&healthy("a")));
     play.at(1, RepairEvent::Tick);
     play.at(1, RepairEvent::Looked(wrong()));
     play.at(3, RepairEvent::Tick);
     assert!(play.at(3, RepairEvent::Looked(wrong())).contains(&"Repair a".to_owned()));
+    play
+}
+
+#[test]
+fn one_that_was_labelled_goes_on_being_repaired() {
+    let mut play = repairing(Some(RepairPolicy::Label));
+    let mut now = 3;
+    for attempt in 1..5 {
+        play.done(now, "a", no_namespace());
+        now += after(attempt).as_secs();
+        play.at(now, RepairEvent::Tick);
+    }
+    assert!(play.done(now, "a", no_namespace()).contains(&"Label a".to_owned()));
+    play.done(now, "a", ActionResult::Accepted);
+    let mut labelled = healthy("a");
+    labelled["metadata"]["labels"] = json!({"cni.istio.io/uninitialized": "true"});
+    play.at(now, event(&labelled));
+    now += after(5).as_secs();
+    assert!(play.at(now, RepairEvent::Tick).contains(&"Repair a".to_owned()));
+}
+
+#[test]
+fn other_rules_do_not_forget_who_is_unredirected() {
+    let mut play = repairing(None);
+    play.done(3, "a", no_namespace());
+    let excluding = changed(&[RepairPolicy::Repair], |repair| {
+        repair.act_on_unredirected = true;
+        repair.exclude_namespaces.insert("other".to_owned());
+    });
+    assert_eq!(
+        play.acts(3, RepairEvent::Rules(excluding)),
+        NOTHING,
+        "still unredirected, told, and waited for"
+    );
+    assert_eq!(play.acts(4, RepairEvent::Tick), ["Repair a"]);
+    let told = changed(&[RepairPolicy::Repair], |_| {});
+    assert_eq!(play.acts(5, RepairEvent::Rules(told)), NOTHING);
+    play.done(5, "a", no_namespace());
+    let acting = changed(&[RepairPolicy::Repair], |repair| repair.act_on_unredirected = true);
+    assert_eq!(play.acts(6, RepairEvent::Rules(acting)), ["Repair a"], "as somebody asks for it now");
+}
+
+#[test]
+fn a_changed_status_does_not_begin_the_attempts_anew() {
+    let mut play = repairing(Some(RepairPolicy::Delete));
     let mut now = 3;
     for attempt in 1..5 {
         play.done(now, "a", no_namespace());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::super::life::Belief;
 use super::super::model::{Node, Pod};
 use super::super::rules::Rule;
-use super::TaintState;
+use super::{TaintPolicy, TaintState};
 
 /// Readiness of a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +23,8 @@ pub(super) enum NodeReadiness {
 impl TaintState {
     /// Readiness of the node now.
     pub(super) fn standing(&self, node: &Node, now: Duration) -> NodeReadiness {
-        if !node.ready {
+        // Who only takes the taint off, as upstream's controller does, may be what the node waits for.
+        if !node.ready && self.policy == TaintPolicy::Both {
             return NodeReadiness::Unready("the node itself is not ready".to_owned());
         }
         let all = self.rules.iter().zip(self.pods.iter().flatten());

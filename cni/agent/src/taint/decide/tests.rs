@@ -132,6 +132,17 @@ fn a_node_gets_the_taint_back_only_where_that_is_the_policy() {
 }
 
 #[test]
+fn who_only_removes_does_not_wait_for_what_the_taint_may_keep_from_the_node() {
+    for (policy, expected) in
+        [(TaintPolicy::Both, vec![]), (TaintPolicy::OnlyRemove, vec![("a", Deed::Remove)])]
+    {
+        let unready = Node { ready: false, ..node("a", &[KEY]) };
+        let (_, actions) = leader(policy, &[unready], &[pod("a", Some(9))]);
+        assert_eq!(deeds(&actions), expected);
+    }
+}
+
+#[test]
 fn every_rule_needs_a_pod_and_none_at_all_needs_nothing() {
     let mut state = TaintState::new(TaintPolicy::Both, KEY);
     state.decide(TaintEvent::Lead(Lead::Ours), seconds(0));

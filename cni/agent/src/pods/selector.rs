@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::pods::NodePod;
+use super::NodePod;
 
 /// Malformed selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,8 +23,9 @@ enum Operator {
     Below(i64),
 }
 
+/// What is asked of one label, or field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Requirement {
+pub struct Requirement {
     key: String,
     operator: Operator,
 }
@@ -32,26 +33,11 @@ struct Requirement {
 /// Label and field selector.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selectors {
-    labels: Vec<Requirement>,
-    fields: Vec<Requirement>,
+    pub labels: Vec<Requirement>,
+    pub fields: Vec<Requirement>,
 }
 
 impl Selectors {
-    /// Reads both.
-    ///
-    /// # Errors
-    /// One of them cannot be read.
-    pub fn read(labels: &str, fields: &str) -> Result<Self, BadSelector> {
-        let fields = requirements(fields)?;
-        let known = |one: &Requirement| {
-            FIELDS.contains(&one.key.as_str()) && matches!(one.operator, Operator::In(_) | Operator::NotIn(_))
-        };
-        match fields.iter().find(|one| !known(one)) {
-            Some(unknown) => Err(BadSelector(unknown.key.clone())),
-            None => Ok(Self { labels: requirements(labels)?, fields }),
-        }
-    }
-
     /// True if the pod matches.
     #[must_use]
     pub fn select(&self, pod: &NodePod) -> bool {
@@ -112,6 +98,29 @@ impl Requirement {
 
 fn number(value: Option<&String>) -> Option<i64> {
     value?.parse().ok()
+}
+
+/// Reads a label selector.
+///
+/// # Errors
+/// The API server would not take it.
+pub fn labels(text: &str) -> Result<Vec<Requirement>, BadSelector> {
+    requirements(text)
+}
+
+/// Reads a field selector.
+///
+/// # Errors
+/// The API server would not take it, or knows no such field of pods.
+pub fn fields(text: &str) -> Result<Vec<Requirement>, BadSelector> {
+    let fields = requirements(text)?;
+    let known = |one: &Requirement| {
+        FIELDS.contains(&one.key.as_str()) && matches!(one.operator, Operator::In(_) | Operator::NotIn(_))
+    };
+    match fields.iter().find(|one| !known(one)) {
+        Some(unknown) => Err(BadSelector(unknown.key.clone())),
+        None => Ok(fields),
+    }
 }
 
 fn requirements(text: &str) -> Result<Vec<Requirement>, BadSelector> {
@@ -202,7 +211,8 @@ mod tests {
             ("", "spec.hostNetwork=false,status.nominatedNodeName=", true),
             ("", "spec.hostNetwork=true", false),
         ] {
-            let read = Selectors::read(labels, fields).unwrap();
+            let read =
+                Selectors { labels: super::labels(labels).unwrap(), fields: super::fields(fields).unwrap() };
             assert_eq!(read.select(&pod()), selects, "{labels:?} {fields:?}");
         }
     }
@@ -218,7 +228,10 @@ mod tests {
             ("", "status.phase"),
             ("", "spec.nodeName>1"),
         ] {
-            assert!(Selectors::read(labels, fields).is_err(), "{labels:?} {fields:?}");
+            assert!(
+                super::labels(labels).is_err() || super::fields(fields).is_err(),
+                "{labels:?} {fields:?}"
+            );
         }
     }
 }
