@@ -54,7 +54,7 @@ struct Kept {
     waits: bool,
 }
 
-/// Events that are one: those of the same reason about the same object. A setting that is refused is another one for each message, as that names it.
+/// Events that are one: those of the same reason about the same object, and of refused settings those of one, whose name the message begins with.
 type Kind = (About, EventReason, Option<String>);
 
 /// Aggregation cache.
@@ -64,8 +64,8 @@ pub(super) struct Book(HashMap<Kind, Kept>);
 impl Book {
     /// Adds an occurrence at `now`, which is `wall` by the wall clock.
     pub(super) fn note(&mut self, note: Note, now: Instant, wall: Timestamp) -> Option<PendingWrite> {
-        let setting = (note.reason == EventReason::SettingRefused).then(|| note.message.clone());
-        let key = (note.about.clone(), note.reason, setting);
+        let setting = note.message.split_once('=').filter(|_| note.reason == EventReason::SettingRefused);
+        let key = (note.about.clone(), note.reason, setting.map(|(name, _)| name.to_owned()));
         let known = self.0.get_mut(&key).filter(|kept| now - kept.heard < FORGET);
         let Some(kept) = known else {
             return Some(self.begin(key, note, now, wall));

@@ -55,11 +55,11 @@ fn each_setting_that_is_refused_has_an_event_of_its_own() {
         reason: EventReason::SettingRefused,
         message: message.to_owned(),
     };
-    for (second, message) in (0..).zip(["LOG_AS_JSON", "MONITORING_PORT"]) {
+    for (second, message) in (0..).zip(["LOG_AS_JSON=\"x\" is wrong", "MONITORING_PORT=\"x\" is wrong"]) {
         let write = book.note(refused(message), start, wall(second));
         assert!(matches!(write, Some(PendingWrite::New(entry)) if entry.note.message == message));
     }
-    assert_eq!(book.note(refused("LOG_AS_JSON"), start, wall(2)), None, "it counts");
+    assert_eq!(book.note(refused("LOG_AS_JSON=\"y\" is wrong"), start, wall(2)), None, "it counts");
 }
 
 #[test]

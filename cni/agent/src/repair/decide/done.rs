@@ -11,6 +11,7 @@ use super::tracked::{Once, PATIENCE};
 use super::{ActionResult, Busy, Controller, News, RepairAction, Time};
 use crate::metrics::{RepairResult, Unrepairable};
 use crate::repair::ask::{PodOutcome, Proven};
+use crate::repair::detect::Lifecycle;
 use crate::settings::RepairPolicy;
 
 impl Controller {
@@ -81,11 +82,12 @@ impl Controller {
 }
 
 impl Controller {
-    /// A label as a fallback ends nothing.
+    /// A label as a fallback ends nothing where a repair may help.
     fn labelled(&mut self, uid: &str, now: Time) {
         if self.policy() == Some(RepairPolicy::Repair)
             && let Some(known) = self.pods.get_mut(uid)
             && known.is_wanted(&self.rules.settings)
+            && known.broken.as_ref().is_none_or(|broken| broken.lifecycle == Lifecycle::Again)
         {
             known.due = Some(now + after(known.attempts));
         }
