@@ -86,7 +86,7 @@ pub fn without_entries(text: &str) -> Option<String> {
 #[must_use]
 pub fn is_upgraded(list: &List<'_>) -> bool {
     let only = ["name", "cniVersion", "plugins"];
-    let mut others = list.plugins.iter().filter(|plugin| !plugin.is_ours());
+    let mut others = list.plugins.iter().filter(|one| !one.is_ours());
     let (Some(single), None) = (others.next(), others.next()) else { return false };
     let named = Members::parse(single.text).ok().and_then(|members| members.text("name"));
     let name = list.members.text("name");

@@ -169,14 +169,12 @@ impl Controller {
             self.pods.insert(uid.clone(), kept);
             self.observe(before.pod, now, out);
             let Some(known) = self.pods.get_mut(&uid) else { continue };
-            if !known.is_wanted(&self.rules.settings) {
-                continue;
-            }
+            let is_wanted = known.is_wanted(&self.rules.settings);
             // The action on it was correct, and is not repeated.
-            if is_same && known.broken == before.broken {
+            if is_wanted && is_same && known.broken == before.broken {
                 (known.since, known.due) = (before.since, before.due);
                 (known.attempts, known.failures) = (before.attempts, before.failures);
-            } else if known.broken.is_none() {
+            } else if is_wanted && known.broken.is_none() {
                 (known.since, known.due) = (now, Some(now));
             }
         }
