@@ -23,6 +23,7 @@
 //! | [`conflist`] | configurations of networks: what to change in them |
 //! | [`files`], [`file_error`], [`watch`] | files that are whole; why one is not, and the remedy; directories that change |
 //! | [`status`] | what a person at the node is told |
+//! | [`selector`] | label and field selectors of the API; pure |
 //! | [`pods`] | the node's pods as the API server tells of them |
 //! | [`serve`] | the sockets that the plugin talks to |
 //! | [`repair`] | pods that came up without redirection |
@@ -47,6 +48,7 @@ pub mod readiness;
 pub mod reload;
 pub mod repair;
 pub mod run;
+pub mod selector;
 pub mod serve;
 pub mod settings;
 pub mod status;

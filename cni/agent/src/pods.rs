@@ -3,7 +3,6 @@
 
 mod cache;
 mod model;
-pub mod selector;
 
 #[cfg(test)]
 mod tests;

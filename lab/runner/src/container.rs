@@ -31,11 +31,10 @@ use crate::carried::SELF;
 use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::locate::Workspace;
-use crate::pack;
 use crate::plan::{Parts, Sut};
 use crate::run::Termination;
-use crate::start::fresh_report_dir;
 use crate::tier::{contained, images};
+use crate::{pack, report};
 
 /// Capabilities (capabilities(7)) that an engine gives no container by itself: for namespaces and mounts, for networks, for the defects' tracer
 /// and for pods' processes of other users.
@@ -94,7 +93,7 @@ impl Nodes {
 
 /// Plays a run in a container.
 pub(crate) fn start(mut args: RunArgs, workspace: &Workspace, sut: &Sut) -> anyhow::Result<Exit> {
-    let (report_dir, _held) = fresh_report_dir(&args, workspace)?;
+    let (report_dir, _held) = report::of_run(&args, workspace)?;
     let (parts, components) = match contained::gather(&args.on, workspace, sut, &report_dir) {
         Ok(gathered) => gathered.unzip(),
         Err(error) => {

@@ -11,9 +11,10 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
-use crate::cli::Selection;
+use crate::cli::{RunArgs, Selection};
 use crate::exit::Exit;
 use crate::lacks::{self, Lack};
+use crate::locate::Workspace;
 use crate::plan::{Binary, Place, Plan, Privilege};
 use crate::product::Product;
 use crate::verdict::{Record, Totals};
@@ -229,6 +230,11 @@ impl Report {
         let json = serde_json::to_string_pretty(self)? + "\n";
         std::fs::write(&path, json).with_context(|| format!("cannot write {}", path.display()))
     }
+}
+
+/// The fresh directory of a run's report.
+pub(crate) fn of_run(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<(PathBuf, Flock<File>)> {
+    fresh(&args.report_dir.clone().unwrap_or_else(|| workspace.lab.join("last")))
 }
 
 /// A report's directory without what an earlier run left there, and what holds it for this run. Only what a run writes is removed.

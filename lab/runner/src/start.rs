@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From the command line to what it asks for. What a run needs is decided and built here, before any namespace exists.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
-use nix::fcntl::Flock;
 use nix::unistd::Pid;
 
 use crate::binaries::AGENT;
@@ -281,7 +279,7 @@ fn in_a_sandbox(
         None => sut::build_workload(&workspace)?,
     };
     sandbox::require_visible([&sut.dir, &workload])?;
-    let (report_dir, _held) = fresh_report_dir(&args, &workspace)?;
+    let (report_dir, _held) = report::of_run(&args, &workspace)?;
     let directory = report_dir.join(started::CLUSTER);
     let of = |asked| match brought {
         Some(parts) => started::settle(asked, parts, &directory),
@@ -315,7 +313,7 @@ fn in_a_sandbox(
 
 /// A run against somebody's cluster. Nothing of it happens on this machine but that the product renders its manifests.
 fn against_a_cluster(args: RunArgs, workspace: &Workspace, sut: Sut) -> anyhow::Result<Exit> {
-    let (report_dir, _held) = fresh_report_dir(&args, workspace)?;
+    let (report_dir, _held) = report::of_run(&args, workspace)?;
     let plan = Plan {
         jobs: jobs(&args),
         seed: args.seed.unwrap_or_else(new_seed),
@@ -370,11 +368,4 @@ fn default_jobs() -> usize {
 fn new_seed() -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (now.subsec_nanos() ^ std::process::id().rotate_left(7)) & 0xffff
-}
-
-pub(crate) fn fresh_report_dir(
-    args: &RunArgs,
-    workspace: &Workspace,
-) -> anyhow::Result<(PathBuf, Flock<File>)> {
-    report::fresh(&args.report_dir.clone().unwrap_or_else(|| workspace.lab.join("last")))
 }

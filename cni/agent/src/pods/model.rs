@@ -2,11 +2,14 @@
 //! A pod as the agent keeps it: what the plugin is told of it, and what repair looks at. Decoded straight from the API's JSON; the
 //! part that decides about redirection is [`protocol::pod`]'s own, so that the two cannot drift apart.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use protocol::pod::{Container, MIRROR_ANNOTATION, Metadata, PodFacts, Spec};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
+
+use crate::selector::FIELDS;
 
 /// The container whose arguments and environment say how traffic is redirected. Of the others only the name matters.
 const PROXY: &str = "istio-proxy";
@@ -190,6 +193,25 @@ impl NodePod {
         let mut metadata = self.metadata.facts.clone();
         metadata.annotations.retain(|key, _| is_read(key));
         PodFacts { metadata, spec: self.spec.facts.clone() }
+    }
+
+    /// [`FIELDS`], as the API server writes them.
+    #[must_use]
+    pub fn fields(&self) -> BTreeMap<String, String> {
+        let (facts, spec, status) = (&self.metadata.facts, &self.spec, &self.status);
+        let values: [&str; FIELDS.len()] = [
+            &facts.name,
+            &facts.namespace,
+            if spec.facts.host_network { "true" } else { "false" },
+            &spec.node_name,
+            &spec.restart_policy,
+            &spec.scheduler_name,
+            &spec.service_account_name,
+            &status.nominated_node_name,
+            &status.phase,
+            &status.pod_ip,
+        ];
+        FIELDS.into_iter().zip(values).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
 
     /// Addresses, the primary first.

@@ -136,3 +136,27 @@ proptest! {
         prop_assert_eq!(format!("{by_sent:?}"), format!("{by_whole:?}"));
     }
 }
+
+#[test]
+fn fields_are_written_as_selectors_name_them() {
+    let pod: NodePod = serde_json::from_value(json!({
+        "metadata": {"name": "cart", "namespace": "shop"},
+        "spec": {"nodeName": "n-1", "serviceAccountName": "till", "schedulerName": "default-scheduler", "hostNetwork": true},
+        "status": {"phase": "Pending"},
+    }))
+    .unwrap();
+    let set: Vec<_> = pod.fields().into_iter().filter(|(_, value)| !value.is_empty()).collect();
+    let set: Vec<_> = set.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    assert_eq!(
+        set,
+        [
+            ("metadata.name", "cart"),
+            ("metadata.namespace", "shop"),
+            ("spec.hostNetwork", "true"),
+            ("spec.nodeName", "n-1"),
+            ("spec.schedulerName", "default-scheduler"),
+            ("spec.serviceAccountName", "till"),
+            ("status.phase", "Pending"),
+        ]
+    );
+}

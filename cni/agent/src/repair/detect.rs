@@ -52,7 +52,12 @@ pub fn scope(pod: &NodePod, rules: &Rules) -> RepairScope {
     let facts = pod.facts();
     let elsewhere = !repair.node_name.is_empty() && pod.spec.node_name != repair.node_name;
     let leaves = pod.metadata.deletion_timestamp.is_some();
-    if !repair.enabled || elsewhere || leaves || !repair.selectors.select(pod) || is_excluded(&facts, rules) {
+    if !repair.enabled
+        || elsewhere
+        || leaves
+        || !repair.selectors.select(&pod.metadata.facts.labels, &pod.fields())
+        || is_excluded(&facts, rules)
+    {
         return RepairScope::Out;
     }
     match enrol(&facts) {

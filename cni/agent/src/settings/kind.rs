@@ -9,7 +9,7 @@ use redirect::go;
 
 use super::{RepairPolicy, selectors, template};
 use crate::log::{Levels, LevelsError};
-use crate::pods::selector::{self, BadSelector, Requirement};
+use crate::selector::{self, BadSelector, Requirement};
 
 /// Malformed value, with the allowed ones.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

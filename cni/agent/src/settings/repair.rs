@@ -7,7 +7,7 @@ use manifests::table;
 
 use super::build::Reader;
 use super::{OwnPod, kind};
-use crate::pods::selector::Selectors;
+use crate::selector::Selectors;
 
 /// Policy for a broken pod; the first that is on, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

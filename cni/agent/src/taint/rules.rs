@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use crate::pods::selector;
+use crate::selector;
 
 /// Rule of required pods.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -203,7 +203,7 @@ fn who_is_not_broken_or_not_ours_is_left_alone() {
     let mut off = Play::with(*changed(&[RepairPolicy::Delete], |repair| repair.enabled = false));
     assert_eq!(off.at(0, event(&pod("a", 1))), NOTHING);
     let mut selected = Play::with(*changed(&[RepairPolicy::Delete], |repair| {
-        repair.selectors.labels = crate::pods::selector::labels("app=x").unwrap()
+        repair.selectors.labels = crate::selector::labels("app=x").unwrap()
     }));
     assert_eq!(selected.at(0, event(&pod("a", 1))), NOTHING);
     let mut said =

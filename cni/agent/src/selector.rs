@@ -4,8 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use super::NodePod;
-
 /// Malformed selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("selector {0:?} cannot be read")]
@@ -38,21 +36,15 @@ pub struct Selectors {
 }
 
 impl Selectors {
-    /// True if the pod matches.
+    /// True if a pod with these labels and [`FIELDS`] matches.
     #[must_use]
-    pub fn select(&self, pod: &NodePod) -> bool {
-        let labels = &pod.metadata.facts.labels;
-        let fields: BTreeMap<String, String> = FIELDS
-            .into_iter()
-            .zip(values(pod))
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .collect();
-        self.labels.iter().all(|one| one.holds(labels)) && self.fields.iter().all(|one| one.holds(&fields))
+    pub fn select(&self, labels: &BTreeMap<String, String>, fields: &BTreeMap<String, String>) -> bool {
+        self.labels.iter().all(|one| one.holds(labels)) && self.fields.iter().all(|one| one.holds(fields))
     }
 }
 
 /// Fields that the API server supports in field selectors of pods.
-const FIELDS: [&str; 10] = [
+pub const FIELDS: [&str; 10] = [
     "metadata.name",
     "metadata.namespace",
     "spec.hostNetwork",
@@ -64,23 +56,6 @@ const FIELDS: [&str; 10] = [
     "status.phase",
     "status.podIP",
 ];
-
-/// Values of the fields, as the API server writes them.
-fn values(pod: &NodePod) -> [&str; 10] {
-    let (facts, spec, status) = (&pod.metadata.facts, &pod.spec, &pod.status);
-    [
-        &facts.name,
-        &facts.namespace,
-        if spec.facts.host_network { "true" } else { "false" },
-        &spec.node_name,
-        &spec.restart_policy,
-        &spec.scheduler_name,
-        &spec.service_account_name,
-        &status.nominated_node_name,
-        &status.phase,
-        &status.pod_ip,
-    ]
-}
 
 impl Requirement {
     fn holds(&self, values: &BTreeMap<String, String>) -> bool {
@@ -179,16 +154,21 @@ fn requirement(text: &str) -> Result<Requirement, BadSelector> {
 mod tests {
     use super::*;
 
-    fn pod() -> NodePod {
-        serde_json::from_value(serde_json::json!({
-            "metadata": {"name": "cart", "namespace": "shop", "labels": {"app": "cart", "tier": "front", "wave": "7"}},
-            "spec": {"nodeName": "n-1", "serviceAccountName": "till", "schedulerName": "default-scheduler"}, "status": {"phase": "Pending"},
-        }))
-        .unwrap()
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     }
 
     #[test]
     fn selectors_select_as_the_api_server_does() {
+        let of_pod = map(&[("app", "cart"), ("tier", "front"), ("wave", "7")]);
+        let its = map(&[
+            ("metadata.namespace", "shop"),
+            ("spec.hostNetwork", "false"),
+            ("spec.schedulerName", "default-scheduler"),
+            ("spec.serviceAccountName", "till"),
+            ("status.nominatedNodeName", ""),
+            ("status.phase", "Pending"),
+        ]);
         for (labels, fields, selects) in [
             ("", "", true),
             ("app=cart", "", true),
@@ -213,7 +193,7 @@ mod tests {
         ] {
             let read =
                 Selectors { labels: super::labels(labels).unwrap(), fields: super::fields(fields).unwrap() };
-            assert_eq!(read.select(&pod()), selects, "{labels:?} {fields:?}");
+            assert_eq!(read.select(&of_pod, &its), selects, "{labels:?} {fields:?}");
         }
     }
 
