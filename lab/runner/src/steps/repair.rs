@@ -25,6 +25,9 @@ const SOON: Duration = Duration::from_secs(30);
 /// Verbs that change a pod.
 const WRITES: [Verb; 5] = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete, Verb::DeleteCollection];
 
+/// HTTP status of a precondition that did not hold.
+const CONFLICT: u16 = 409;
+
 /// The pod that `it` means, as the API has it.
 async fn object(world: &mut LabWorld) -> Result<Option<Value>, Stop> {
     let it = world.its_name()?;
@@ -172,13 +175,13 @@ async fn tells_not(world: &mut LabWorld, reason: String, text: String) -> Step {
     }
 }
 
-/// Exactly these writes succeeded or were tried; `nothing` for none.
-/// Each of them once.
+/// Exactly these writes succeeded or were tried, each of them once; `nothing` for none. A conflict wrote nothing: a kubelet wrote meanwhile.
 #[then(regex = r#"^the node agent has written pods' "([^"]+)"$"#)]
 async fn written(world: &mut LabWorld, wanted: String) -> Step {
     let user = cluster::plugin_user();
     let requests = world.cluster().await?.front()?.requests();
     let writes = requests.into_iter().filter(|one| one.user == user && WRITES.contains(&one.verb));
+    let writes = writes.filter(|one| one.code != Some(CONFLICT));
     let mut writes: Vec<String> = writes
         .filter_map(|one| {
             let resource = one.resource.filter(|resource| resource.split('/').next() == Some("pods"))?;
