@@ -1,4 +1,4 @@
-@real-kernel @install-cni @millrace
+@real-kernel @install-cni
 Feature: A selector of repair that cannot be read is not guessed at
   Nothing in its place would be every pod, and repair may delete. So nothing is repaired or installed until it is put right.
 
