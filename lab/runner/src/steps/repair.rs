@@ -140,10 +140,13 @@ async fn no_process(world: &mut LabWorld) -> Step {
 /// Changes the pod live.
 #[when(regex = r#"^its annotation "([^"]+)" becomes "([^"]*)"$"#)]
 async fn annotated(world: &mut LabWorld, key: String, value: String) -> Step {
-    let it = world.its_name()?;
-    let pods: Api<Pod> = Api::namespaced(world.cluster().await?.client(), &it.namespace);
+    let live = object(world).await?.ok_or_else(|| Stop::harness("it has no object"))?;
+    // In somebody's cluster scenarios have namespaces of other names.
+    let namespace = live["metadata"]["namespace"].as_str().unwrap_or_default();
+    let name = live["metadata"]["name"].as_str().unwrap_or_default();
+    let pods: Api<Pod> = Api::namespaced(world.cluster().await?.client(), namespace);
     let patch = Patch::Merge(json!({ "metadata": { "annotations": { key: value } } }));
-    pods.patch(&it.name, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
+    pods.patch(name, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
     Ok(())
 }
 
