@@ -21,7 +21,7 @@ enum Operator {
     Below(i64),
 }
 
-/// What is asked of one label, or field.
+/// `Requirement` of the API's libraries, for a label or a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement {
     key: String,

@@ -51,7 +51,7 @@ pub fn chained(settings: &Settings) -> Result<Value, EntryError> {
     if !settings.chain.template.is_empty() {
         let template: Map<String, Value> = serde_json::from_str(&settings.chain.template)
             .map_err(|error| EntryError::Template(error.to_string()))?;
-        // What it says by the keys of 1.22 and before counts, too: the plugin goes by those of today first.
+        // Beside one of today the plugin passes over a key of 1.22.
         let has_excluded = |old: &Value| old.get("exclude_namespaces").is_some_and(|list| !list.is_null());
         if template.get("kubernetes").is_some_and(has_excluded) {
             keys.remove("exclude_namespaces");

@@ -79,9 +79,7 @@ impl Controller {
             known.due = Some(now);
         }
     }
-}
 
-impl Controller {
     /// A label as a fallback ends nothing where a repair may help.
     fn labelled(&mut self, uid: &str, now: Time) {
         if self.policy() == Some(RepairPolicy::Repair)
