@@ -2,12 +2,10 @@
 Feature: A node that the DaemonSet no longer wants is uninstalled (istio-58768; field S13)
   The DaemonSet is there and its pod on this node goes: that is no upgrade, because no other agent will come.
 
-  Background:
-    Given the node agent is ready
-
   @mutant:affinity-ignored
   Scenario: The DaemonSet's affinity leaves the node out
-    Given pod "cart" of the mesh
+    Given the node agent is ready
+    And pod "cart" of the mesh
     And exposure of pod "cart" is measured
     And it runs
     When the DaemonSet's affinity leaves the node out
@@ -15,8 +13,10 @@ Feature: A node that the DaemonSet no longer wants is uninstalled (istio-58768; 
     And exposure of pod "cart" was 0
 
   @mutant:affinity-ignored
-  Scenario: The node loses the label that the DaemonSet asks for
-    When the node's label "kubernetes.io/os" is "plan9"
+  Scenario: A new label of the node keeps the DaemonSet's pod away
+    Given the chart's value "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms" is "[{matchExpressions: [{key: kept-free, operator: DoesNotExist}]}]"
+    And the node agent is ready
+    When the node's label "kept-free" is "yes"
     Then there is no pod of the node agent
     And the conflist "10-lab.conflist" is as it was
     And nothing of ours is left on the node

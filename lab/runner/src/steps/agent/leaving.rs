@@ -247,7 +247,7 @@ async fn affinity(world: &mut LabWorld) -> Step {
     gone(world).await
 }
 
-/// Changes the node's object.
+/// Changes the node's object. A kubelet restores labels of its own, `kubernetes.io/os` for one, within seconds.
 #[when(regex = r#"^the node's label "([^"]+)" is "([^"]*)"$"#)]
 async fn label(world: &mut LabWorld, key: String, value: String) -> Step {
     let tier = world.cluster().await?;
