@@ -7,7 +7,41 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cluster::profile::Unusable;
+use serde::Deserialize;
 use serde_json::{Map, Value};
+
+/// What libcni decodes of a plugin (`PluginConf` of its types): with a value of another type the whole file counts as none. Go takes keys
+/// in any case, too.
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "of most only whether they can be decoded counts")]
+struct PluginConf {
+    #[serde(rename = "cniVersion")]
+    version: Option<String>,
+    name: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    capabilities: Option<BTreeMap<String, Option<bool>>>,
+    ipam: Option<Ipam>,
+    dns: Option<Dns>,
+    #[serde(rename = "prevResult")]
+    previous: Option<Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "only whether it can be decoded counts")]
+struct Ipam {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "only whether they can be decoded counts")]
+struct Dns {
+    domain: Option<String>,
+    nameservers: Option<Vec<Option<String>>>,
+    search: Option<Vec<Option<String>>>,
+    options: Option<Vec<Option<String>>>,
+}
 
 /// No usable network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -141,8 +175,9 @@ impl List {
         let name = value["name"].as_str().filter(|name| !name.is_empty()).ok_or("no name")?;
         let plugins = value["plugins"].as_array().filter(|all| !all.is_empty()).ok_or("no plugins")?;
         let plugins = plugins.iter().map(|plugin| {
-            let typed = plugin["type"].as_str().is_some_and(|name| !name.is_empty());
-            plugin.as_object().filter(|_| typed).cloned().ok_or("a plugin without type")
+            let conf = PluginConf::deserialize(plugin).map_err(|error| error.to_string())?;
+            let typed = conf.kind.is_some_and(|name| !name.is_empty());
+            plugin.as_object().filter(|_| typed).cloned().ok_or("a plugin without type".to_owned())
         });
         Ok(Self {
             name: name.to_owned(),
@@ -230,6 +265,8 @@ mod tests {
             ("30-c.conflist", r#"{"name":"c","plugins":[{"type":"x"}]}"#),
             ("20-b.conf", r#"{"name":"b","type":"x","cniVersion":"0.3.1"}"#),
             ("10-a.conflist", r#"{"name":"a","plugins":[]}"#),
+            ("08-dns.conflist", r#"{"name":"d","plugins":[{"type":"x","dns":{"nameservers":"10.0.0.10"}}]}"#),
+            ("07-ipam.conf", r#"{"name":"i","type":"x","ipam":"host-local"}"#),
             ("05-torn.conflist", r#"{"name":"a","#),
             ("00-note.txt", r#"{"name":"no","type":"x"}"#),
         ]);
