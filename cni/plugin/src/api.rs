@@ -88,7 +88,10 @@ pub enum Retriable {
     Status(u16),
     /// 200 with something that is not this pod.
     #[error("its answer is not this pod")]
-    Garbage,
+    OtherPod,
+    /// 200 with something that is no pod.
+    #[error("its answer is not this pod: {0}")]
+    Undecodable(String),
     /// No answer.
     #[error("{0}")]
     Http(HttpError),
@@ -147,13 +150,13 @@ fn judge(result: Result<HttpResponse, HttpError>, key: &PodKey) -> Result<Judgem
     let again = |why| Ok(Judgement::Again(why, answer.retry_after));
     match answer.status {
         200 => match serde_json::from_slice::<PodFacts>(&answer.body) {
-            Ok(pod) if !is_pod(&pod, key) => again(Retriable::Garbage),
+            Ok(pod) if !is_pod(&pod, key) => again(Retriable::OtherPod),
             // Without a UID of the runtime's, the pod of that name is taken.
             Ok(pod) if !key.uid.is_empty() && !pod.has_uid(&key.uid) => {
                 again(Retriable::OtherUid { found: pod.metadata.uid, wanted: key.uid.clone() })
             }
             Ok(pod) => Ok(Judgement::Found(Box::new(pod))),
-            Err(_) => again(Retriable::Garbage),
+            Err(error) => again(Retriable::Undecodable(error.to_string())),
         },
         404 => again(Retriable::NotFound),
         status @ (429 | 500..=599) => again(Retriable::Status(status)),

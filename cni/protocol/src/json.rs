@@ -186,8 +186,9 @@ impl<'de> Visitor<'de> for Known<'_> {
                 continue;
             };
             let value: Value = map.next_value()?;
-            // A null leaves what an earlier key of the name said.
-            if !value.is_null() {
+            // A null takes away the list or the map of an earlier key of the name, and leaves anything else.
+            let is_list_or_map = |earlier: &Value| earlier.is_array() || earlier.is_object();
+            if !value.is_null() || fields.get(*known).is_some_and(is_list_or_map) {
                 fields.insert((*known).to_owned(), value);
             }
         }
@@ -215,6 +216,9 @@ mod tests {
         assert_eq!(name_of(r#"{"name":"a","name":"b"}"#), "b");
         assert_eq!(name_of(r#"{"name":"a","Name":"b"}"#), "b");
         assert_eq!(name_of(r#"{"name":"a","name":null}"#), "a");
+        for text in [r#"{"n":["a"],"n":null}"#, r#"{"n":{"a":1},"N":null}"#] {
+            assert_eq!(parse(text).unwrap().take("n"), Value::Null, "{text}");
+        }
     }
 
     #[test]
