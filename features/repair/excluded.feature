@@ -20,4 +20,5 @@ Feature: Namespaces that the plugin leaves alone are left alone by repair
     And the node agent counts 1 of `istio_cni_repair_pods_repaired_total{type="repair",result="success"}`
     And "legacy" is meant
     And the node agent tells of it no RepairedBrokenPod
+    And the node agent tells of it no RepairFailed
     And exposure of pod "cart" was 0

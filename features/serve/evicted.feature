@@ -1,7 +1,7 @@
 @real-kernel @install-cni
 Feature: A node that is short of memory evicts pods, and not its agent
   A kubelet takes down what is not critical, and leaves it in the API as pods that failed. The agent stays: pods that come once there is memory
-  again need it. What was evicted is over, and no policy is about it.
+  again need it. What was evicted had its rules, and no policy is about it.
 
   Background:
     Given a node without the plugin

@@ -150,10 +150,17 @@ impl Catalogue {
                 && named.as_ref().is_none_or(|named| named.contains(&entry.id))
         };
         let selected = all.played(Copied::AsItIs, &wanted);
-        Ok(match selection.shard {
-            Some(shard) => selected.part(shard),
-            None => selected,
-        })
+        match selection.shard {
+            // A part without a scenario has no report, and all of them are wanted when they are merged.
+            Some(Shard { number, of }) if of > selected.entries.len() && !selected.entries.is_empty() => {
+                anyhow::bail!(
+                    "--shard {number}/{of}: {} scenarios are selected, so there are no more parts",
+                    selected.entries.len()
+                )
+            }
+            Some(shard) => Ok(selected.part(shard)),
+            None => Ok(selected),
+        }
     }
 
     /// Every n-th scenario: neighbours take a similar time, so that parts do as well.

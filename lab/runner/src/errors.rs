@@ -3,7 +3,11 @@
 //! granted: it names what it expects, and every other one fails it.
 //!
 //! The plugin's error about a call is its answer, which steps judge; an agent repeats it in its own log.
+//!
+//! And crashes: the kubelet starts a container again, and what a scenario looks at may be as it should be all the same.
 
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
 use serde_json::Value;
 
 use crate::steps::agent::objects;
@@ -12,13 +16,38 @@ use crate::steps::taint::controller;
 /// Scope of lines that an agent has from the plugin.
 const OF_PLUGIN: &str = "cni-plugin";
 
+/// Exit codes of a crash: a panic in Go, one in Rust that unwinds, and `128 + N` of SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and
+/// SIGSYS. SIGKILL is what steps send.
+const CRASHES: [i32; 9] = [2, 101, 132, 133, 134, 135, 136, 139, 159];
+
+/// The first container of an agent or a taint controller that crashed, of those that pods tell about: each its present run and the one
+/// before.
+#[must_use]
+pub fn crashed(pods: &[Pod]) -> Option<String> {
+    let told = pods.iter().flat_map(|pod| {
+        let status = pod.status.as_ref();
+        let containers = status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
+        containers.iter().map(|container| (pod.name_any(), container))
+    });
+    let mut ends = told.filter(|(_, one)| is_watched(&one.name)).flat_map(|(pod, one)| {
+        let states = [&one.state, &one.last_state].into_iter().flatten();
+        states.filter_map(move |state| Some((pod.clone(), &one.name, state.terminated.as_ref()?.exit_code)))
+    });
+    let (pod, container, code) = ends.find(|(_, _, code)| CRASHES.contains(code))?;
+    Some(format!("container {container} of {pod} crashed with exit code {code}"))
+}
+
+fn is_watched(container: &str) -> bool {
+    [objects::CONTAINER, controller::CONTAINER].contains(&container)
+}
+
 /// The first line of level `error` among a cluster's (`namespace/pod container: line`) that has none of these texts in it.
 #[must_use]
 pub fn unexpected<'a>(lines: &'a [String], expected: &[String]) -> Option<&'a str> {
     let logged = lines.iter().filter_map(|line| {
         let (from, text) = line.split_once(": ")?;
         let container = from.rsplit(' ').next()?;
-        [objects::CONTAINER, controller::CONTAINER].contains(&container).then_some(text)
+        is_watched(container).then_some(text)
     });
     let mut errors = logged.filter(|text| is_error(text));
     errors.find(|text| !expected.iter().any(|fragment| text.contains(fragment.as_str())))
@@ -36,6 +65,8 @@ fn is_error(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn found(line: &str, expected: &[&str]) -> bool {
@@ -51,6 +82,25 @@ mod tests {
             assert!(found(line, &[]));
             assert!(found(line, &["somebody else"]));
             assert!(!found(line, &["disk is full"]));
+        }
+    }
+
+    #[test]
+    fn a_panic_is_a_crash_and_what_steps_kill_is_none() {
+        let pod = |container: &str, state: &str, code: i32| {
+            let mut status =
+                json!({ "name": container, "image": "", "imageID": "", "ready": true, "restartCount": 1 });
+            status[state] = json!({ "terminated": { "exitCode": code } });
+            let pod = json!({ "metadata": { "name": "a" }, "status": { "containerStatuses": [status] } });
+            serde_json::from_value::<Pod>(pod).unwrap()
+        };
+        let wrong = crashed(&[pod("install-cni", "lastState", 134)]);
+        assert_eq!(wrong.as_deref(), Some("container install-cni of a crashed with exit code 134"));
+        assert!(crashed(&[pod("install-cni", "state", 101)]).is_some());
+        for none in
+            [pod("install-cni", "lastState", 137), pod("install-cni", "state", 0), pod("app", "state", 101)]
+        {
+            assert_eq!(crashed(&[none]), None);
         }
     }
 

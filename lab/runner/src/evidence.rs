@@ -5,8 +5,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use cluster::{Cluster, LabError, Leftovers, PodName};
+use cluster::{Cluster, LabError, Leftovers, PodName, SYSTEM_NAMESPACE};
 use cucumber::gherkin;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::ListParams;
 use serde::Serialize;
 use tokio::time::timeout;
 
@@ -36,6 +39,10 @@ pub async fn conclude(
     match logged(lab, world).await {
         Ok(error) => extra.wrong = extra.wrong.or(error),
         Err(why) => extra.fault(why),
+    }
+    match crashed(world).await {
+        Ok(crash) => extra.wrong = extra.wrong.or(crash),
+        Err(why) => extra.fault(format!("nobody knows what crashed: {why}")),
     }
     let failed = failed || extra.wrong.is_some();
     // With a defect a scenario has to fail: its reason is all that anyone looks for.
@@ -97,6 +104,16 @@ async fn logged(lab: &Lab, world: &LabWorld) -> Result<Option<String>, LabError>
     let expected: Vec<String> = world.errors.iter().chain(of_product).cloned().collect();
     let error = errors::unexpected(&lines, &expected);
     Ok(error.map(|error| format!("nobody expects this error in a log: {error}")))
+}
+
+/// A crash of the node agent or of a taint controller, where the run deploys them.
+async fn crashed(world: &LabWorld) -> Result<Option<String>, kube::Error> {
+    let Some(tier) = world.cluster.as_deref().filter(|_| !world.agent.applied.is_empty()) else {
+        return Ok(None);
+    };
+    let pods: Api<Pod> = Api::namespaced(tier.client(), SYSTEM_NAMESPACE);
+    let pods = pods.list(&ListParams::default()).await?;
+    Ok(errors::crashed(&pods.items))
 }
 
 /// Back ends of the plugin's ADDs with their reasons, once each, in order.

@@ -73,6 +73,10 @@ impl Ledger {
             record.notes = extra.notes;
             record.back_ends = extra.back_ends;
             record.evidence = extra.evidence;
+            if matches!(record.verdict, Verdict::Inapplicable | Verdict::Inconclusive) {
+                // It ended early: a later step may have expected it.
+                record.notes.extend(extra.wrong.iter().map(|wrong| format!("wrong until then: {wrong}")));
+            }
             if let Some((verdict, reason)) = at_end(record.verdict, extra.wrong, extra.fault) {
                 (record.verdict, record.reason) = (verdict, Some(reason));
                 record.step_kind = Some(StepKind::End);

@@ -82,7 +82,9 @@ fn parts_of_a_selection_have_each_scenario_once() {
         )
     );
     assert_eq!(part(1, 1), ids(&Selection::default()));
-    assert_eq!(part(4, 4), Vec::<String>::new());
+    let too_many = Selection { shard: Some(Shard { number: 1, of: 4 }), ..Selection::default() };
+    let error = catalogue(&too_many).unwrap_err().to_string();
+    assert_eq!(error, "--shard 1/4: 3 scenarios are selected, so there are no more parts");
 }
 
 #[test]

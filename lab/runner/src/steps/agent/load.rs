@@ -32,6 +32,7 @@ const SLACK: u64 = 2048;
 /// Resource usage of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Uses {
+    process: u32,
     descriptors: usize,
     threads: u64,
     memory: u64,
@@ -102,10 +103,12 @@ async fn uses(world: &mut LabWorld) -> Result<Uses, Stop> {
     let status = String::from_utf8_lossy(&status);
     let number = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key));
-        line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or_default()
+        let number = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        number.ok_or_else(|| Stop::harness(format!("its status has no {key}")))
     };
     let descriptors = process.hand.list(&process.file("fd")).await?.len();
-    Ok(Uses { descriptors, threads: number("Threads:"), memory: number("VmRSS:") })
+    let (threads, memory) = (number("Threads:")?, number("VmRSS:")?);
+    Ok(Uses { process: process.number, descriptors, threads, memory })
 }
 
 /// Descriptors, threads, resident memory.
@@ -131,13 +134,14 @@ async fn bursts(world: &mut LabWorld, count: usize) -> Step {
     Ok(())
 }
 
-/// Descriptors exactly, threads and memory within the usual; waited for.
+/// The same process: descriptors exactly, threads and memory within the usual; waited for.
 #[then("the node agent uses no more than then")]
 async fn no_more(world: &mut LabWorld) -> Step {
     let before = world.agent.uses.ok_or_else(|| Stop::harness("nothing was remembered"))?;
     eventually(world, IDLE, async |world| {
         let now = uses(world).await?;
-        let fine = now.descriptors <= before.descriptors
+        let fine = now.process == before.process
+            && now.descriptors <= before.descriptors
             && now.threads <= before.threads
             && now.memory <= before.memory + SLACK;
         if fine { Ok(()) } else { Err(Stop::wrong(format!("it uses {now:?}, and used {before:?}"))) }
