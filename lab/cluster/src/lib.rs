@@ -41,7 +41,7 @@ pub use front::{Asked, Connecting, Effect, Fault, FaultId, Filter, Front, Initia
 pub use issuer::{Identity, Issuer};
 pub use kubelet::Kubelet;
 pub use leftovers::Leftovers;
-pub use machines::{Configuration, Disk, Machines, Memory};
+pub use machines::{Configuration, Disk, Machines, Memory, architecture};
 pub use network::{Disturbance, LiveNetwork, LiveRule, Wanted};
 pub use node_plan::NodePlan;
 pub use profile::RuntimeProfile;

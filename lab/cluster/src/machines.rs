@@ -70,3 +70,13 @@ pub trait Machines: Send + Sync {
         Ok(())
     }
 }
+
+/// This machine's architecture, as Kubernetes and images call it.
+#[must_use]
+pub fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

@@ -202,7 +202,7 @@ impl NetnsNode {
         let info = json!({
             "bootID": boot, "kubeletVersion": KUBELET, "kernelVersion": kernel.trim(), "osImage": "cnilab",
             "containerRuntimeVersion": self.options.runtime().version,
-            "operatingSystem": "linux", "architecture": std::env::consts::ARCH,
+            "operatingSystem": "linux", "architecture": cluster::architecture(),
             "machineID": "", "systemUUID": "", "kubeProxyVersion": "",
         });
         let own = self.addresses().into_iter();

@@ -334,7 +334,7 @@ async fn bootstrap(client: &kube::Client, installed: Installed) -> Result<Option
 /// A node as its kubelet registers it.
 fn object_of(node: &NetnsNode) -> Value {
     let name = &node.name;
-    let labels = json!({ "kubernetes.io/hostname": name, "kubernetes.io/os": "linux" });
+    let labels = json!({ "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": cluster::architecture() });
     json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": { "name": name, "labels": labels },

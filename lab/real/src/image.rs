@@ -48,7 +48,7 @@ impl Image {
         // A layer that is not compressed has the digest of its files.
         let (diff, layers) = (layer["digest"].clone(), json!([layer]));
         let config = json!({
-            "architecture": architecture(),
+            "architecture": cluster::architecture(),
             "os": "linux",
             "config": { "Entrypoint": entrypoint, "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"] },
             "rootfs": { "type": "layers", "diff_ids": [diff] },
@@ -150,15 +150,6 @@ fn put(blobs: &mut BTreeMap<String, Vec<u8>>, kind: &str, content: Vec<u8>) -> V
 
 fn digest(content: &[u8]) -> String {
     format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(content)))
-}
-
-/// The architecture, as images call it.
-fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
 }
 
 #[cfg(test)]
