@@ -83,10 +83,17 @@ impl<'a> Members<'a> {
         serde_json::from_str(self.get(key)?).ok()
     }
 
+    /// Type of a plugin. Go decodes a plugin's keys in any case, and the last counts; those of a list it takes as they are.
+    #[must_use]
+    pub fn kind(&self) -> Option<String> {
+        let (_, value) = self.0.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case("type"))?;
+        serde_json::from_str(value.get()).ok()
+    }
+
     /// True if they are a plugin's: there is a `type`.
     #[must_use]
     pub fn has_type(&self) -> bool {
-        self.text("type").is_some_and(|kind| !kind.is_empty())
+        self.kind().is_some_and(|kind| !kind.is_empty())
     }
 
     /// Validates them as a `.conf`: libcni requires these to be strings.
@@ -105,11 +112,16 @@ impl<'a> Members<'a> {
         let wrong = |error: serde_json::Error| Invalid::Undecodable(error.to_string());
         let mut keys = serde_json::Map::new();
         for (key, value) in &self.0 {
-            keys.insert(key.clone(), serde_json::from_str(value.get()).map_err(wrong)?);
+            let known = DECODED.iter().find(|known| known.eq_ignore_ascii_case(key)).copied();
+            let key = known.unwrap_or(key).to_owned();
+            keys.insert(key, serde_json::from_str(value.get()).map_err(wrong)?);
         }
         PluginConf::deserialize(Value::Object(keys)).map(drop).map_err(wrong)
     }
 }
+
+/// The keys of [`PluginConf`]: Go takes each in any case.
+const DECODED: [&str; 6] = ["name", "cniVersion", "capabilities", "ipam", "dns", "prevResult"];
 
 /// Keys of a plugin that runtimes decode (`PluginConf` of CNI's Go types): with one of another type the whole file counts as none. Null is
 /// as none.
@@ -193,7 +205,7 @@ impl<'a> Document<'a> {
             return members.has_type().then_some(Self::Single(members)).ok_or(Invalid::Plugins);
         };
         let plugins = elements.into_iter().map(|element| Plugin {
-            kind: Members::parse(element.get()).ok().and_then(|members| members.text("type")),
+            kind: Members::parse(element.get()).ok().and_then(|members| members.kind()),
             text: element.get(),
             at: place(text, element.get()),
         });
@@ -216,7 +228,7 @@ impl<'a> Document<'a> {
                 list.plugins.iter().filter(|p| !p.is_ours()).map(|p| p.kind.clone()).collect()
             }
             Self::Single(members) => {
-                members.text("type").filter(|kind| kind != OUR_TYPE).map(Some).into_iter().collect()
+                members.kind().filter(|kind| kind != OUR_TYPE).map(Some).into_iter().collect()
             }
         }
     }
@@ -287,4 +299,29 @@ fn is_flag(value: &str) -> bool {
 pub(super) fn place(text: &str, slice: &str) -> Range<usize> {
     let start = (slice.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
     start..start + slice.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_a_plugin_count_in_any_case_and_those_of_a_list_as_they_are() {
+        let checked = |text: &str| match Document::parse(text)? {
+            Document::List(list) => list.check(),
+            Document::Single(members) => members.check(),
+        };
+        assert!(checked(r#"{"name":"a","plugins":[{"Type":"bridge","Name":"b"}]}"#).is_ok());
+        assert!(checked(r#"{"name":"a","TYPE":"bridge"}"#).is_ok());
+        for wrong in [
+            r#"{"name":"a","plugins":[{"type":"bridge","IPAM":"host-local"}]}"#,
+            r#"{"name":"a","plugins":[{"type":"bridge","Type":""}]}"#,
+            r#"{"Name":"a","plugins":[{"type":"bridge"}]}"#,
+            r#"{"name":"a","Plugins":[{"type":"bridge"}]}"#,
+        ] {
+            assert!(checked(wrong).is_err(), "{wrong}");
+        }
+        let ours = r#"{"name":"a","plugins":[{"TYPE":"istio-cni"}]}"#;
+        assert_eq!(Document::parse(ours).unwrap().ours().len(), 1);
+    }
 }
