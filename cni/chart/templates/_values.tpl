@@ -11,8 +11,8 @@ before, which may be upstream's, in place of those of this one. Charts before 1.
 {{- $merged := .Files.Get "files/defaults.yaml" | fromYaml -}}
 {{- $legacy := deepCopy (.Values.cni | default dict) -}}
 {{- $root := deepCopy (omit .Values "_internal_defaults_do_not_set" "defaults" "cni") -}}
-{{- include "istio-cni.withoutNull" $legacy -}}
-{{- include "istio-cni.withoutNull" $root -}}
+{{- include "istio-cni.null" (dict "user" $legacy "defaults" $merged) -}}
+{{- include "istio-cni.null" (dict "user" $root "defaults" $merged) -}}
 {{- include "istio-cni.agree" (dict "root" $root "legacy" $legacy "path" "") -}}
 {{- $user := mergeOverwrite $root $legacy -}}
 {{- include "istio-cni.former" $user -}}
@@ -25,6 +25,9 @@ before, which may be upstream's, in place of those of this one. Charts before 1.
 {{- end -}}
 {{- end -}}
 {{- $merged = mergeOverwrite $merged $user -}}
+{{- range include "istio-cni.open" . | fromJsonArray -}}
+{{- include "istio-cni.null" (dict "user" (get $merged .) "defaults" dict) -}}
+{{- end -}}
 {{- if not (kindIs "bool" $merged.useAppArmorAnnotation) -}}
 {{- $_ := set $merged "useAppArmorAnnotation" (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) -}}
 {{- end -}}
@@ -43,7 +46,7 @@ before, which may be upstream's, in place of those of this one. Charts before 1.
 {{- $last := last $rename -}}
 {{- $map := $user -}}
 {{- range $path -}}
-{{- if not (hasKey $map .) -}}{{ $_ := set $map . dict }}{{- end -}}
+{{- if not (kindIs "map" (get $map .)) -}}{{ $_ := set $map . dict }}{{- end -}}
 {{- $map = get $map . -}}
 {{- end -}}
 {{- $new := join "." (rest $rename) -}}
@@ -59,14 +62,29 @@ before, which may be upstream's, in place of those of this one. Charts before 1.
 {{- with $user.resourceQuotas -}}{{ $_ := unset . "priorityClasses" }}{{- end -}}
 {{- end -}}
 
-{{- /* A value that is null says nothing. */ -}}
-{{- define "istio-cni.withoutNull" -}}
-{{- $map := . -}}
-{{- range $key, $value := $map -}}
-{{- if kindIs "invalid" $value -}}
-{{- $_ := unset $map $key -}}
-{{- else if kindIs "map" $value -}}
-{{- include "istio-cni.withoutNull" $value -}}
+{{- /* Open maps that have defaults: the only ones with entries to take out. */ -}}
+{{- define "istio-cni.open" -}}
+{{- list "resources" "updateStrategy" | toJson -}}
+{{- end -}}
+
+{{- /*
+Null empties a list, and in an open map that has defaults it stays until the map is over them, when it takes the entry out. Anywhere else it says
+nothing.
+*/ -}}
+{{- define "istio-cni.null" -}}
+{{- $in := . -}}
+{{- $open := include "istio-cni.open" . | fromJsonArray -}}
+{{- range $key, $value := .user -}}
+{{- $default := get $in.defaults $key -}}
+{{- if kindIs "map" $value -}}
+{{- $below := ternary $default dict (kindIs "map" $default) -}}
+{{- $isOpen := or $in.isOpen (and (kindIs "map" $default) (has $key $open)) -}}
+{{- include "istio-cni.null" (dict "user" $value "defaults" $below "isOpen" $isOpen) -}}
+{{- else if not (kindIs "invalid" $value) -}}
+{{- else if kindIs "slice" $default -}}
+{{- $_ := set $in.user $key list -}}
+{{- else if not $in.isOpen -}}
+{{- $_ := unset $in.user $key -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::mistake::{GivenValue, Mistake};
 use crate::setting::Kind;
+use crate::spelling;
 use crate::table;
 
 /// A family of the chart's files; an installation takes one of each.
@@ -115,8 +116,39 @@ pub fn overlay(below: &mut Value, above: &Value) {
     }
 }
 
-/// Takes out what is null, which says nothing: the value keeps its default.
-pub fn without_null(value: &mut Value) {
+/// Open maps that have defaults: the only ones with entries to take out.
+const OPEN: [&str; 2] = ["resources", "updateStrategy"];
+
+/// Applies what null says in an operator's values: it empties a list, takes an entry out of an open map once the map is over its defaults
+/// ([`take_out`]), and anywhere else says nothing.
+pub fn settle_null(user: &mut Value) {
+    settle(user, &defaults(), false);
+}
+
+fn settle(value: &mut Value, defaults: &Value, is_open: bool) {
+    let Value::Object(map) = value else { return };
+    map.retain(|key, value| {
+        let below = if key == spelling::PREFIX { Some(defaults) } else { defaults.get(key) };
+        match (&*value, below) {
+            (Value::Null, Some(Value::Array(_))) => *value = Value::Array(Vec::new()),
+            (Value::Null, _) => return is_open,
+            (_, below) => {
+                let opens = below.is_some_and(Value::is_object) && OPEN.contains(&key.as_str());
+                settle(value, below.unwrap_or(&Value::Null), is_open || opens);
+            }
+        }
+        true
+    });
+}
+
+/// Takes out the entries of open maps that are null, of merged layers.
+pub fn take_out(merged: &mut Value) {
+    for key in OPEN {
+        merged.get_mut(key).map(without_null);
+    }
+}
+
+fn without_null(value: &mut Value) {
     if let Value::Object(map) = value {
         map.retain(|_, value| !value.is_null());
         map.values_mut().for_each(without_null);
@@ -137,10 +169,31 @@ mod tests {
     }
 
     #[test]
-    fn null_says_nothing_at_any_depth() {
-        let mut value = json!({"a": null, "b": {"c": null, "d": 1}});
-        without_null(&mut value);
-        assert_eq!(value, json!({"b": {"d": 1}}));
+    fn null_empties_a_list_stays_in_an_open_map_and_says_nothing_elsewhere() {
+        let given = json!({
+            "tolerations": null, "resources": {"requests": {"cpu": null}}, "updateStrategy": null, "podLabels": {"a": null},
+            "repair": {"enabled": null, "resources": {"a": null}}, "taint": {"tolerations": null}, "pilot": {"x": null},
+        });
+        let settled = json!({
+            "tolerations": [], "resources": {"requests": {"cpu": null}}, "podLabels": {},
+            "repair": {"resources": {}}, "taint": {"tolerations": []}, "pilot": {},
+        });
+        for (mut given, settled) in
+            [(given.clone(), settled.clone()), (json!({"cni": given}), json!({"cni": settled}))]
+        {
+            settle_null(&mut given);
+            assert_eq!(given, settled);
+        }
+    }
+
+    #[test]
+    fn open_maps_with_defaults_are_those_of_the_table_and_of_the_template() {
+        let open = table::values().filter(|field| field.kind == Kind::Open);
+        let with_defaults = open.filter(|field| field.default_value() != json!({})).map(|field| field.path);
+        assert_eq!(with_defaults.collect::<Vec<_>>(), OPEN);
+        let template = include_str!("../../chart/templates/_values.tpl");
+        let list = format!("{{{{- list {} | toJson -}}}}", OPEN.map(|key| format!("\"{key}\"")).join(" "));
+        assert!(template.contains(&list), "{list}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::check;
-use crate::layers::{Family, defaults, get, overlay, put, without_null};
+use crate::layers::{Family, defaults, get, overlay, put, settle_null, take_out};
 use crate::mistake::{GivenValue, Mistake, Mistakes};
 use crate::place::KeyPrefix;
 use crate::skew::Minor;
@@ -59,7 +59,7 @@ const GKE_BIN_DIR: &str = "/home/kubernetes/bin";
 const BIN_DIR: &str = "/opt/cni/bin";
 
 impl Values {
-    /// Fills in what the operator did not give. A value that is null or missing is not given.
+    /// Fills in what the operator did not give.
     ///
     /// # Errors
     /// Everything that is wrong with the values.
@@ -68,7 +68,7 @@ impl Values {
         if user.is_null() {
             user = Value::Object(serde_json::Map::new());
         }
-        without_null(&mut user);
+        settle_null(&mut user);
         let mut user = spelling::one(&user)?;
         let mut mistakes = Mistakes::default();
         mistakes.keep(check::check(&mut user, KeyPrefix::default()));
@@ -83,6 +83,7 @@ impl Values {
             }
         }
         overlay(&mut all, &user);
+        take_out(&mut all);
         if let Some(image) = &context.image {
             put(&mut all, "image", image.as_str().into());
         }

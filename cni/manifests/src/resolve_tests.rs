@@ -199,6 +199,45 @@ fn null_is_not_given() {
 }
 
 #[test]
+fn null_empties_lists_and_takes_out_entries_of_open_maps() {
+    let requests = json!({"cpu": "100m", "memory": "100Mi"});
+    let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});
+    for (user, path, want) in [
+        (json!({"excludeNamespaces": null}), "excludeNamespaces", json!([])),
+        (json!({"tolerations": null}), "tolerations", json!([])),
+        (json!({"tolerations": null, "cni": {"tolerations": []}}), "tolerations", json!([])),
+        (json!({"resources": null}), "resources", json!({"requests": requests})),
+        (json!({"resources": {"requests": null}}), "resources", json!({})),
+        (
+            json!({"resources": {"requests": null, "limits": {"memory": "1Gi"}}}),
+            "resources",
+            json!({"limits": {"memory": "1Gi"}}),
+        ),
+        (
+            json!({"cni": {"resources": {"requests": {"cpu": null}}}}),
+            "resources",
+            json!({"requests": {"memory": "100Mi"}}),
+        ),
+        (
+            json!({"profile": "demo", "resources": {"requests": {"cpu": null}}}),
+            "resources",
+            json!({"requests": {"memory": "40Mi"}}),
+        ),
+        (json!({"updateStrategy": null}), "updateStrategy", rolling),
+        (
+            json!({"updateStrategy": {"rollingUpdate": null, "type": "OnDelete"}}),
+            "updateStrategy",
+            json!({"type": "OnDelete"}),
+        ),
+        (json!({"repair": null, "global": null}), "repair.enabled", json!(true)),
+        (json!({"useAppArmorAnnotation": null}), "useAppArmorAnnotation", json!(null)),
+        (json!({"affinity": null}), "affinity", json!({})),
+    ] {
+        assert_eq!(get(&on("", &user).unwrap().all, path), Some(&want), "{user}");
+    }
+}
+
+#[test]
 fn what_cannot_stand_together_is_told_with_both_values() {
     let error = refusal(&json!({"provider": "multus", "statusGate": "agent"}));
     let lines: Vec<_> = error.lines().collect();

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::mistake::{GivenValue, Mistake, Mistakes};
 
 /// Prefix of charts up to 1.23.
-const PREFIX: &str = "cni";
+pub(crate) const PREFIX: &str = "cni";
 
 /// The values with every `cni.x` as `x`.
 ///

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::control_plane::{annotations, section};
 use super::{Translated, former, truth};
 use crate::check;
-use crate::layers::{get, without_null};
+use crate::layers::{get, settle_null};
 use crate::mistake::Mistakes;
 use crate::note::Note;
 use crate::place::KeyPrefix;
@@ -18,7 +18,7 @@ use crate::spelling;
 /// Everything that is wrong with them.
 pub fn translate(values: &Value, place: KeyPrefix) -> Result<Translated, Mistakes> {
     let mut values = values.clone();
-    without_null(&mut values);
+    settle_null(&mut values);
     let mut all = Translated { place, installs: true, ..Translated::default() };
     let mut mistakes = Mistakes::default();
     for (section_of, name) in

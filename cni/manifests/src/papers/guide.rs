@@ -17,8 +17,9 @@ This page is written from the table in `cni/manifests/src/table.rs`. The values 
 
 Each value is set at the root or, in its former spelling, below `cni`: `chained` and `cni.chained` are one value, and both may be given
 only if they are equal. What you set wins over the platform, that over `compatibilityVersion`, that over the profile, that over the
-defaults. Maps are merged, lists are replaced, and `null` is as good as nothing given. A key that is not here is refused; `global` may hold values of
-other charts.
+defaults. Maps are merged, lists are replaced. `null` empties a list, takes an entry out of `resources` and `updateStrategy`
+(`resources.requests.cpu: null`), and is as good as nothing given anywhere else; that goes for a key that is left blank, too, and for the values in documents.
+A key that is not here is refused; `global` may hold values of other charts.
 
 | value | kind | default | what it is for |
 |---|---|---|---|

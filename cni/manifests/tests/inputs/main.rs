@@ -41,6 +41,36 @@ fn rendered(installation: Installation) -> Values {
     values
 }
 
+/// A document's values are the chart's, and so is what null says in them.
+#[test]
+fn a_list_that_is_left_blank_is_empty_in_every_input() {
+    let of_mesh = format!("{}        values:\n          excludeNamespaces:\n", mesh::COMPONENT);
+    let of_operator = format!("{}  values:\n    cni:\n      excludeNamespaces:\n", operator::OPERATOR);
+    let installations =
+        [from(&[&of_mesh], None), from(&[&of_operator], None), values("excludeNamespaces:\n")];
+    for installation in installations {
+        assert_eq!(rendered(installation.unwrap()).all["excludeNamespaces"], serde_json::json!([]));
+    }
+}
+
+/// Null of an input is over what the inputs before it say.
+#[test]
+fn a_later_null_takes_out_what_an_earlier_input_has() {
+    let source = |text: &str| NamedText { name: "x".to_owned(), text: text.to_owned() };
+    let document = format!(
+        "{}  values:\n    cni:\n      excludeNamespaces: [a]\n      resources: {{limits: {{cpu: 1}}}}\n",
+        operator::OPERATOR
+    );
+    let sources = Sources {
+        documents: vec![source(&document)],
+        values: vec![source("excludeNamespaces: null\nresources: {limits: null}\n")],
+        ..Sources::default()
+    };
+    let values = rendered(install(&sources, &named_image()).unwrap());
+    assert_eq!(values.all["excludeNamespaces"], serde_json::json!([]));
+    assert!(values.resources.contains_key("requests") && !values.resources.contains_key("limits"));
+}
+
 #[test]
 fn later_inputs_win_and_the_namespace_that_is_asked_for_does() {
     let source = |text: &str| NamedText { name: "x".to_owned(), text: text.to_owned() };

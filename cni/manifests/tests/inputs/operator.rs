@@ -7,7 +7,7 @@ use manifests::values::Provider;
 
 use super::{from, named_image, notes, refusal, rendered};
 
-const OPERATOR: &str = "\
+pub(super) const OPERATOR: &str = "\
 apiVersion: install.istio.io/v1alpha1
 kind: IstioOperator
 spec:

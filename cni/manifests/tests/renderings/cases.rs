@@ -98,7 +98,8 @@ fn modes() -> [(&'static str, Value); 16] {
 
 /// Rendered by one process each: names of the installation, and each value that the product does not change.
 pub(crate) fn single() -> Vec<Rendering> {
-    let mut all: Vec<_> = values().into_iter().map(|(name, values)| Rendering::new(name, values)).collect();
+    let named = values().into_iter().chain(nulls());
+    let mut all: Vec<_> = named.map(|(name, values)| Rendering::new(name, values)).collect();
     let everything = json!({ "taint": { "mode": "readiness" }, "repair": { "fallback": "label" } });
     let mut elsewhere = Rendering::new("elsewhere", everything);
     elsewhere.release = Release { name: "mesh".to_owned(), namespace: "kube-system".to_owned() };
@@ -119,7 +120,6 @@ fn values() -> Vec<(&'static str, Value)> {
     let mut all = vec![("nothing", json!({})), ("settings", settings()), ("pod", pod()), ("image", image())];
     all.extend([
         ("no-directory", json!({ "cniBinDir": "" })),
-        ("null", json!({ "chained": null, "repair": { "enabled": null }, "cni": { "platform": null } })),
         ("global-platform", json!({ "global": { "platform": "k3s" }, "cni": { "cniBinDir": "/k/bin" } })),
         ("two-platforms", json!({ "platform": "k3d", "global": { "platform": "k3s" } })),
         ("whole-image", json!({ "image": "example.com/a/install-cni@sha256:00", "hub": "not.read" })),
@@ -152,6 +152,40 @@ fn values() -> Vec<(&'static str, Value)> {
         ("others", json!({ "pilot": { "cni": { "enabled": true } }, "global": { "meshID": "m" } })),
     ]);
     all
+}
+
+/// Null at each kind of place.
+fn nulls() -> [(&'static str, Value); 10] {
+    [
+        ("null", json!({ "chained": null, "repair": { "enabled": null }, "cni": { "platform": null } })),
+        (
+            "null-lists",
+            json!({ "excludeNamespaces": null, "taint": { "mode": "readiness", "tolerations": null, "config": null } }),
+        ),
+        ("null-list-in-both-spellings", json!({ "tolerations": null, "cni": { "tolerations": [] } })),
+        (
+            "null-groups",
+            json!({ "repair": null, "ambient": null, "logging": null, "global": { "logging": null }, "cni": null }),
+        ),
+        (
+            "null-open-maps",
+            json!({ "resources": null, "updateStrategy": null, "affinity": null, "platform": "openshift", "seLinuxOptions": null }),
+        ),
+        (
+            "null-entries",
+            json!({ "resources": { "requests": { "cpu": null } }, "updateStrategy": { "rollingUpdate": null }, "podLabels": { "a": null } }),
+        ),
+        ("null-requests", json!({ "cni": { "resources": { "requests": null } } })),
+        (
+            "null-requests-and-limits",
+            json!({ "resources": { "requests": null, "limits": { "memory": "1Gi" } }, "taint": { "mode": "untaint" } }),
+        ),
+        ("null-over-a-profile", json!({ "profile": "demo", "resources": { "requests": { "cpu": null } } })),
+        (
+            "null-surge",
+            json!({ "updateStrategy": { "type": "OnDelete", "rollingUpdate": { "maxSurge": null } } }),
+        ),
+    ]
 }
 
 fn settings() -> Value {

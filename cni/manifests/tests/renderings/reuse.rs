@@ -20,6 +20,7 @@ const IMAGE: &str = "registry.example.com/mesh/install-cni:1.2.3";
 fn former() -> [(&'static str, Value, Value); 3] {
     let set = json!({
         "cniBinDir": "/home/kubernetes/bin", "excludeNamespaces": ["kube-system", "tools"], "rollingMaxUnavailable": "10%",
+        "updateStrategy": { "rollingUpdate": null },
         "logLevel": "debug", "repair": { "enabled": true, "labelPods": false, "deletePods": true, "repairPods": false },
     });
     let mut of_1_20 = json!({
