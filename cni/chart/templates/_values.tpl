@@ -5,9 +5,13 @@ The values that count, as JSON: defaults < profile < compatibility version < pla
 _internal_defaults_do_not_set was said by the user, so that a user's value always wins. Nothing is written back to .Values: each template asks for itself.
 
 The defaults come from a file and not from values.yaml: after `helm upgrade --reuse-values` .Values has the defaults of the chart that was installed
-before, which may be upstream's, in place of those of this one. Charts before 1.23 had theirs in `defaults`, or with the user's.
+before, which may be upstream's, in place of those of this one. Charts before 1.23 had theirs in `defaults`, or with the user's. Beside this chart's
+own defaults, `defaults` is the user's.
 */ -}}
 {{- define "istio-cni.values" -}}
+{{- if and .Values.defaults .Values._internal_defaults_do_not_set -}}
+{{- fail "defaults: not to be set; set the value itself, at the root" -}}
+{{- end -}}
 {{- $merged := .Files.Get "files/defaults.yaml" | fromYaml -}}
 {{- $legacy := deepCopy (.Values.cni | default dict) -}}
 {{- $root := deepCopy (omit .Values "_internal_defaults_do_not_set" "defaults" "cni") -}}

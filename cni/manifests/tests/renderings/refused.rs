@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cases::Rendering;
 use crate::helm;
 
-fn wrong() -> [(&'static str, Value); 25] {
+fn wrong() -> [(&'static str, Value); 26] {
     [
         ("chaind", json!({ "chaind": true })),
         ("chained", json!({ "chained": "yes" })),
@@ -17,6 +17,10 @@ fn wrong() -> [(&'static str, Value); 25] {
         ("kubeconfigMode", json!({ "kubeconfigMode": "600" })),
         ("enable", json!({ "repair": { "enable": true } })),
         ("enable", json!({ "cni": { "repair": { "enable": true } } })),
+        (
+            "defaults: not to be set; set the value itself, at the root",
+            json!({ "defaults": { "chained": false } }),
+        ),
         ("platform", json!({ "platform": "eks" })),
         ("profile", json!({ "profile": "huge" })),
         ("compatibilityVersion", json!({ "compatibilityVersion": "0.1" })),
