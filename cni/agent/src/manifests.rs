@@ -58,7 +58,7 @@ pub struct Request {
     /// The name of the installation, as Helm has one.
     #[arg(long, default_value = "istio-cni")]
     pub release: String,
-    /// The API server's version, such as v1.33.1-gke.100: before 1.30, AppArmor is told by annotation; where GKE is not named as the platform, an empty cniBinDir follows from it.
+    /// The API server's version, such as v1.33.1-gke.100: before 1.30, AppArmor is told by annotation and no admission policy is rendered; where GKE is not named as the platform, an empty cniBinDir follows from it.
     #[arg(long, value_name = "VERSION")]
     pub kube_version: Option<String>,
     /// Output format.

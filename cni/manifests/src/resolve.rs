@@ -98,8 +98,8 @@ impl Values {
             let gke = context.kube_version.as_deref().is_some_and(|version| version.contains("-gke"));
             values.cni_bin_dir = if gke { GKE_BIN_DIR } else { BIN_DIR }.to_owned();
         }
-        let has_field = || context.kube_version.as_deref().is_none_or(|version| !is_before_1_30(version));
-        values.use_app_armor_annotation.get_or_insert_with(|| !has_field());
+        values.is_before_1_30 = context.kube_version.as_deref().is_some_and(is_before_1_30);
+        values.use_app_armor_annotation.get_or_insert(values.is_before_1_30);
         values.release = context.release.clone();
         values.all = all;
         let mut mistakes = contradictions(&values, context.place);
@@ -109,7 +109,6 @@ impl Values {
     }
 }
 
-/// True if the server lacks `securityContext.appArmorProfile`, which Kubernetes has since 1.30.
 fn is_before_1_30(version: &str) -> bool {
     Minor::of(version).is_some_and(|minor| minor < Minor { major: 1, minor: 30 })
 }

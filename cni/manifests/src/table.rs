@@ -205,7 +205,7 @@ table! {
     ADMISSION_POLICY_ENABLED = switch(
         "admissionPolicy.enabled",
         "true",
-        "The API server keeps each agent to the pods and the taint of its own node",
+        "The API server keeps each agent to the pods and the taint of its own node; without effect before Kubernetes 1.30",
     );
     SECCOMP_PROFILE = value("seccompProfile", Kind::Open, "{}", "The pod's");
     SE_LINUX_OPTIONS = value("seLinuxOptions", Kind::Open, "{}", "The container's; type is spc_t if anything is given");

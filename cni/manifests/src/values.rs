@@ -41,6 +41,9 @@ pub struct Values {
     /// All of them, as they were resolved: what is only written to the `ConfigMap` has no field here.
     #[serde(skip)]
     pub all: Value,
+    /// The server lacks `securityContext.appArmorProfile` and `ValidatingAdmissionPolicy`, which Kubernetes has since 1.30.
+    #[serde(skip)]
+    pub is_before_1_30: bool,
     pub enabled: bool,
     pub platform: String,
     pub profile: String,

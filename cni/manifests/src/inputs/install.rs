@@ -9,7 +9,7 @@ use crate::layers::{Family, get, overlay, put};
 use crate::mistake::{GivenValue, Mistake, Mistakes};
 use crate::note::Note;
 use crate::place::KeyPrefix;
-use crate::render::image;
+use crate::render::{image, lacks_policies};
 use crate::resolve::Context;
 use crate::values::{Provider, Values};
 
@@ -37,6 +37,9 @@ pub struct Sources {
 
 /// Warning for a mesh in ambient mode; the chart's notes have it as well.
 const AMBIENT: &str = "ambient.enabled is true, and this node agent serves sidecars only: pods of ambient mode start without redirection, past ztunnel";
+
+/// Warning for a server without admission policies; the chart's notes have it as well.
+const POLICIES: &str = "admissionPolicy.enabled is true, and Kubernetes before 1.30 has no ValidatingAdmissionPolicy: none is installed, and an agent's token can change pods or nodes of the whole cluster";
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Installation {
@@ -100,6 +103,7 @@ fn resolved(
     }
     let mut notes = all.notes;
     notes.extend(values.ambient.enabled.then(|| Note::Warning(AMBIENT.to_owned())));
+    notes.extend(lacks_policies(&values).then(|| Note::Warning(POLICIES.to_owned())));
     notes.extend(all.mesh_hub.and_then(|hub| of_mesh(&hub, &values)));
     if !all.claims.is_empty() || place != KeyPrefix::default() {
         notes.extend(control_plane::fits(&all.claims, &values, place)?);
@@ -203,6 +207,30 @@ fn charts(sources: &Sources) -> Result<Translated, Mistakes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Server's version and settings, and whether a policy is missing there.
+    #[test]
+    fn missing_policies_are_warned_about_here_and_in_the_charts_notes() {
+        for (version, set, is_missing) in [
+            ("v1.29.9", "repair.fallback=delete", true),
+            ("v1.29.9+k3s1", "taint.mode=readiness", true),
+            ("v1.29.9", "taint.mode=node,global.resourceScope=cluster", true),
+            ("v1.29.9", "taint.mode=node,global.resourceScope=namespace", false),
+            ("v1.29.9", "taint.mode=node,admissionPolicy.enabled=false", false),
+            ("v1.29.9", "repair.repairPods=true", false),
+            ("v1.30.0-gke.1", "repair.fallback=delete", false),
+        ] {
+            let sources = Sources { set: vec![set.to_owned()], ..Sources::default() };
+            let kube_version = Some(version.to_owned());
+            let image = Some("example.com/a:1".to_owned());
+            let context = Context { image, kube_version, ..Context::default() };
+            let notes = install(&sources, &context).unwrap().notes;
+            assert_eq!(notes.contains(&Note::Warning(POLICIES.to_owned())), is_missing, "{version} {set}");
+        }
+        let notes = include_str!("../../../chart/templates/NOTES.txt");
+        let warning = format!("(dict \"root\" . \"v\" $v)) \"missing\" }}}}\n\nWARNING: {POLICIES}.\n");
+        assert!(notes.contains(&warning), "{notes}");
+    }
 
     #[test]
     fn ambient_is_warned_about_here_and_in_the_charts_notes() {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::make::{BINDING, Maker, POLICY};
 use super::rights::{AGENT, Right, TAINT};
 use super::taint;
-use crate::values::TaintMode;
+use crate::values::{ResourceScope, TaintMode, Values};
 
 /// Extra of the caller's user info with its pod's node.
 const NODE: &str = "authentication.kubernetes.io/node-name";
@@ -32,10 +32,18 @@ struct Policy {
     validations: Vec<Value>,
 }
 
-/// Policies and their bindings.
+/// True if the mode has rights that policies would limit, and the server has no such kind.
+pub(crate) fn lacks_policies(values: &Values) -> bool {
+    let has_rights = Right::of(&values.repair).is_some() || values.taint.mode != TaintMode::Off;
+    let is_asked =
+        values.admission_policy.enabled && values.global.resource_scope != ResourceScope::Namespace;
+    values.is_before_1_30 && is_asked && has_rights
+}
+
+/// Policies and their bindings. One kind that a server does not know fails an upgrade as a whole.
 pub(super) fn policies(make: &Maker<'_>) -> Vec<Value> {
     let values = make.values;
-    if !values.admission_policy.enabled {
+    if !values.admission_policy.enabled || values.is_before_1_30 {
         return Vec::new();
     }
     let pods = Right::of(&values.repair).map(own_pods);

@@ -109,6 +109,12 @@ pub(crate) fn single() -> Vec<Rendering> {
         ("gke-by-version-and-a-directory", json!({ "cniBinDir": "/opt/cni/bin" }), "v1.30.1-gke.100"),
         ("k3s-by-version", json!({ "cniBinDir": "" }), "v1.30.1+k3s1"),
         ("app-armor-before-1.30", json!({}), "v1.29.9-gke.1"),
+        (
+            "policies-before-1.30",
+            json!({ "repair": { "fallback": "delete" }, "taint": { "mode": "readiness" } }),
+            "v1.29.9+k3s1",
+        ),
+        ("policies-since-1.30", json!({ "repair": { "fallback": "label" } }), "v1.30.0-gke.1"),
         ("app-armor-by-annotation", json!({ "useAppArmorAnnotation": true }), "v1.34.1"),
     ] {
         all.push(Rendering { kube_version: Some(version), ..Rendering::new(name, values) });
