@@ -29,7 +29,7 @@ sidecar.istio.io/inject: "false"
 {{- if contains "/" .image -}}
 {{- .image -}}
 {{- else -}}
-{{- .hub | default .global.hub }}/{{ .image }}:{{ .tag | default .global.tag }}{{ with .variant | default .global.variant }}-{{ . }}{{ end -}}
+{{- .hub | default .global.hub }}/{{ .image | default "install-cni" }}:{{ .tag | default .global.tag }}{{ with .variant | default .global.variant }}-{{ . }}{{ end -}}
 {{- end -}}
 {{- end -}}
 

@@ -54,7 +54,7 @@ table! {
     IMAGE = text(
         "image",
         "install-cni",
-        "Name of the image; with a / in it the whole reference, with its tag or digest",
+        "Name of the image (\"\": install-cni); with a / in it the whole reference, with its tag or digest",
     );
     PULL_POLICY = text(
         "pullPolicy",

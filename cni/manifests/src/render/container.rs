@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::make::{or, put_unless_empty};
 use super::taint;
+use crate::table;
 use crate::values::{POD_FIELDS, Values};
 
 /// Root and `DAC_OVERRIDE` write the runtime's directories, whoever owns them.
@@ -114,7 +115,7 @@ pub(crate) fn image(values: &Values) -> String {
     let (hub, tag) = (or(&values.hub, &global.hub), or(&values.tag, &global.tag));
     let variant = or(&values.variant, &global.variant);
     let variant = if variant.is_empty() { variant } else { format!("-{variant}") };
-    format!("{hub}/{}:{tag}{variant}", values.image)
+    format!("{hub}/{}:{tag}{variant}", or(&values.image, table::IMAGE.value_default))
 }
 
 /// `imagePullPolicy`; empty for Kubernetes' default.
@@ -199,6 +200,13 @@ pub(super) fn field(name: &str, path: &str) -> Value {
 mod tests {
     use super::*;
     use crate::{Context, Values};
+
+    #[test]
+    fn an_image_without_a_name_is_ours() {
+        let user = json!({ "hub": "example.com/mesh", "tag": "1", "image": "" });
+        let values = Values::resolve(&user, &Context::default()).unwrap();
+        assert_eq!(image(&values), "example.com/mesh/install-cni:1");
+    }
 
     #[test]
     fn turning_the_own_nodes_taint_on_or_renaming_it_rolls_the_pods() {

@@ -128,6 +128,7 @@ fn values() -> Vec<(&'static str, Value)> {
         ("no-directory", json!({ "cniBinDir": "" })),
         ("global-platform", json!({ "global": { "platform": "k3s" }, "cni": { "cniBinDir": "/k/bin" } })),
         ("two-platforms", json!({ "platform": "k3d", "global": { "platform": "k3s" } })),
+        ("image-without-a-name", json!({ "image": "", "taint": { "mode": "untaint" } })),
         ("whole-image", json!({ "image": "example.com/a/install-cni@sha256:00", "hub": "not.read" })),
         ("no-policy", json!({ "admissionPolicy": { "enabled": false }, "taint": { "mode": "node" } })),
         (
