@@ -7,7 +7,7 @@ The agent's container and its volumes: what the mode needs, and no more.
 {{- define "istio-cni.container" -}}
 image: {{ include "istio-cni.image" .v | quote }}
 {{- with .v.pullPolicy | default .v.global.imagePullPolicy }}
-imagePullPolicy: {{ . }}
+imagePullPolicy: {{ . | quote }}
 {{- end }}
 command: [install-cni]
 ports:
@@ -34,7 +34,7 @@ env:
         fieldPath: {{ $path }}
   {{- end }}
   {{- range $name, $value := mergeOverwrite (include "istio-cni.ofPod" .v | fromJson) .v.env }}
-  - name: {{ $name }}
+  - name: {{ $name | quote }}
     {{- with $value }}
     value: {{ . | quote }}
     {{- end }}

@@ -104,6 +104,17 @@ pub(crate) fn single() -> Vec<Rendering> {
     let mut elsewhere = Rendering::new("elsewhere", everything);
     elsewhere.release = Release { name: "mesh".to_owned(), namespace: "kube-system".to_owned() };
     all.push(elsewhere);
+    // Words that YAML may read as numbers; 1.1, which Helm goes by, has truth values as well.
+    let words = json!({
+        "taint": { "mode": "readiness", "name": "123", "config": [{ "namespace": "0x10", "selector": "a=b" }] },
+        "resourceQuotas": { "enabled": true }, "repair": { "fallback": "label" }, "env": { "0x10": "1", "NO": "2", "123": "3" },
+        "global": { "imagePullSecrets": ["123", "on", "0x10"], "networkPolicy": { "enabled": true } },
+    });
+    for namespace in ["123", "0x10"] {
+        let mut number = Rendering::new(namespace, words.clone());
+        number.release = Release { name: "123".to_owned(), namespace: namespace.to_owned() };
+        all.push(number);
+    }
     for (name, values, version) in [
         ("gke-by-version", json!({ "cniBinDir": "" }), "v1.30.1-gke.100"),
         ("gke-by-version-and-a-directory", json!({ "cniBinDir": "/opt/cni/bin" }), "v1.30.1-gke.100"),
