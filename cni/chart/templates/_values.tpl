@@ -62,6 +62,7 @@ own defaults, `defaults` is the user's.
 {{- end -}}
 {{- end -}}
 {{- range $unread := list "privileged" "psp_cluster_role" -}}{{ $_ := unset $user $unread }}{{- end -}}
+{{- with $user.taint -}}{{ $_ := unset . "enabled" }}{{- end -}}
 {{- with $user.ambient -}}{{ $_ := unset . "redirectMode" }}{{- end -}}
 {{- with $user.resourceQuotas -}}{{ $_ := unset . "priorityClasses" }}{{- end -}}
 {{- end -}}

@@ -26,7 +26,7 @@ use crate::note::Note;
 use crate::place::KeyPrefix;
 use control_plane::ControlPlaneClaim;
 
-pub use former::{guide as former_guide, spellings as former_spellings};
+pub use former::{TAINT_ENABLED, guide as former_guide, spellings as former_spellings};
 
 /// An input, in the present spelling.
 #[derive(Debug, Clone, PartialEq)]

@@ -24,8 +24,11 @@ const UNREAD: [(&str, &str); 4] = [
     ("resourceQuotas.priorityClasses", "the agent has the class system-node-critical"),
 ];
 
-/// `taint.enabled` of the charts 1.8 to 1.17.
-const TAINT: (&str, &str) = ("taint.enabled", "taint.mode");
+/// Of the charts 1.8 to 1.17. Off asks for nothing.
+pub const TAINT_ENABLED: &str = "taint.enabled";
+
+/// Its present spelling, where it is on.
+const TAINT: (&str, &str) = (TAINT_ENABLED, "taint.mode");
 
 /// Translates former spellings in values without the prefix `cni.`; `place` goes in front of names that are told.
 ///
@@ -39,10 +42,9 @@ pub(super) fn translate(values: &mut Value, place: KeyPrefix, notes: &mut Vec<No
         }
     }
     match take(values, TAINT.0) {
-        None => {}
-        Some(Value::Bool(is_on)) => {
-            let mode = if is_on { "readiness" } else { "" };
-            mistakes.keep(rename(values, place, TAINT, mode.into(), notes));
+        None | Some(Value::Bool(false)) => {}
+        Some(Value::Bool(true)) => {
+            mistakes.keep(rename(values, place, TAINT, "readiness".into(), notes));
         }
         Some(other) => mistakes.0.extend(super::wrong(&place.name(TAINT.0), &other, "true or false").0),
     }
@@ -82,7 +84,7 @@ fn take(values: &mut Value, path: &str) -> Option<Value> {
     group.as_object_mut()?.remove(key).filter(|value| !value.is_null())
 }
 
-/// Those that the chart accepts, too. `taint.enabled` is not among them: at the root it is istiod's.
+/// Those that the chart accepts, too. [`TAINT_ENABLED`] is not among them: on, at the root, it is istiod's.
 pub fn spellings() -> impl Iterator<Item = &'static str> {
     RENAMED.iter().map(|(old, ..)| *old).chain(UNREAD.iter().map(|(old, _)| *old))
 }
@@ -90,13 +92,14 @@ pub fn spellings() -> impl Iterator<Item = &'static str> {
 /// Section of the page of values about them.
 #[must_use]
 pub fn guide() -> String {
-    let mut text = "\n## Former spellings\n\n`install-cni manifests` translates them and says so; the chart translates them, too, but for `taint.enabled`. `--show-values` \
+    let mut text = "\n## Former spellings\n\n`install-cni manifests` translates them and says so; the chart translates them, too, but for `taint.enabled: true`, which it refuses. `--show-values` \
                     prints the values in the present spelling.\n\n| former | now |\n|---|---|\n"
         .to_owned();
     for (old, new, since) in RENAMED {
         let _ = writeln!(text, "| `{old}` | `{new}`, since {since} |");
     }
     let _ = writeln!(text, "| `{}: true` | `{}: readiness` |", TAINT.0, TAINT.1);
+    let _ = writeln!(text, "| `{TAINT_ENABLED}: false` | no effect: no taint is the default |");
     for (old, why) in UNREAD {
         let _ = writeln!(text, "| `{old}` | no effect: {why} |");
     }
@@ -129,6 +132,18 @@ mod tests {
                 "note: cni.privileged: true has no effect: the agent has the capabilities that its mode needs, and no more",
             ]
         );
+    }
+
+    #[test]
+    fn a_taint_that_is_off_asks_for_nothing() {
+        for (mut values, want) in [
+            (json!({"taint": {"enabled": false}}), json!({"taint": {}})),
+            (json!({"taint": {"enabled": false, "mode": "node"}}), json!({"taint": {"mode": "node"}})),
+        ] {
+            let mut notes = Vec::new();
+            translate(&mut values, KeyPrefix::default(), &mut notes).unwrap();
+            assert_eq!((values, notes), (want, Vec::new()));
+        }
     }
 
     #[test]

@@ -4,14 +4,15 @@
 use serde_json::{Map, Value, json};
 
 use super::{Node, object, tree};
-use crate::inputs::former_spellings;
+use crate::inputs::{TAINT_ENABLED, former_spellings};
 use crate::setting::{Kind, SELECTOR_KEYS, Setting};
 
 /// The schema. `cni` has the same values once more, and the chart's own defaults are none of the operator's.
 #[must_use]
 pub fn schema() -> String {
     let mut root = group(&tree(), false);
-    former_spellings().for_each(|path| accept(&mut root, path));
+    former_spellings().for_each(|path| accept(&mut root, path, json!({})));
+    accept(&mut root, TAINT_ENABLED, json!({ "enum": [false, null] }));
     let mut prefixed = root.clone();
     prefixed["description"] = "The same values, in their former spelling".into();
     if let Some(properties) = root["properties"].as_object_mut() {
@@ -29,13 +30,14 @@ pub fn schema() -> String {
     format!("{root:#}\n")
 }
 
-/// Takes a former spelling, whatever it holds: the templates translate it.
-fn accept(schema: &mut Value, path: &str) {
+/// Takes a former spelling with a schema of its own: the templates translate it.
+fn accept(schema: &mut Value, path: &str, mut held: Value) {
     let (at, key) = match path.split_once('.') {
         Some((group, key)) => (&mut schema["properties"][group], key),
         None => (schema, path),
     };
-    at["properties"][key] = json!({ "description": "Former spelling" });
+    held["description"] = "Former spelling".into();
+    at["properties"][key] = held;
 }
 
 /// `null` is permitted everywhere: it means unset.

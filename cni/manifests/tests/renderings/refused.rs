@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cases::Rendering;
 use crate::helm;
 
-fn wrong() -> [(&'static str, Value); 26] {
+fn wrong() -> [(&'static str, Value); 28] {
     [
         ("chaind", json!({ "chaind": true })),
         ("chained", json!({ "chained": "yes" })),
@@ -40,6 +40,8 @@ fn wrong() -> [(&'static str, Value); 26] {
             json!({ "updateStrategy": { "rollingUpdate": { "maxSurge": "25%", "maxUnavailable": 0 } } }),
         ),
         ("enabled", json!({ "enabled": "yes" })),
+        ("enabled", json!({ "taint": { "enabled": true } })),
+        ("enabled", json!({ "cni": { "taint": { "enabled": true } } })),
         ("env.NODE_NAME: \"n\": must be left out", json!({ "env": { "NODE_NAME": "n" } })),
         ("env.POD_NAME: \"p\": must be left out", json!({ "env": { "POD_NAME": "p" } })),
         ("env.POD_NAMESPACE: \"\": must be left out", json!({ "cni": { "env": { "POD_NAMESPACE": "" } } })),

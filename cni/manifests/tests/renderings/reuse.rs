@@ -17,7 +17,7 @@ use crate::{differ, helm};
 const IMAGE: &str = "registry.example.com/mesh/install-cni:1.2.3";
 
 /// Former charts: which releases', their defaults with what a user set among them, and what of that has a meaning today.
-fn former() -> [(&'static str, Value, Value); 3] {
+fn former() -> [(&'static str, Value, Value); 4] {
     let set = json!({
         "cniBinDir": "/home/kubernetes/bin", "excludeNamespaces": ["kube-system", "tools"], "rollingMaxUnavailable": "10%",
         "updateStrategy": { "rollingUpdate": null },
@@ -35,6 +35,10 @@ fn former() -> [(&'static str, Value, Value); 3] {
         "defaultResources": { "requests": { "cpu": "100m" } }, "logAsJson": false,
     });
     let of_1_20 = json!({ "cni": of_1_20, "global": global, "revision": "", "ownerName": "" });
+    let mut of_1_17 = of_1_20.clone();
+    of_1_17["cni"]["taint"] = json!({ "enabled": false, "mode": "node" });
+    // Istiod's own, of a file for both.
+    of_1_17["taint"] = json!({ "enabled": false });
     let theirs = json!({ "cni": { "hub": "", "chained": true, "repair": { "enabled": true } }, "global": { "tag": "1.22.0" } });
     let user = json!({ "chained": true, "repair": { "enabled": true, "fallback": "label" }, "global": { "logAsJson": true } });
     let with = |key: &str, defaults: &Value| {
@@ -44,6 +48,7 @@ fn former() -> [(&'static str, Value, Value); 3] {
     };
     let flat = json!({ "hub": "", "chained": false, "provider": "multus", "global": { "hub": "registry.istio.io/release", "tag": "1.27.0" } });
     [
+        ("1.17", of_1_17.clone(), of_1_17),
         ("1.20", of_1_20.clone(), of_1_20),
         ("1.22", with("defaults", &theirs), user.clone()),
         ("1.27", with("_internal_defaults_do_not_set", &flat), user.clone()),
