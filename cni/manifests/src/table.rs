@@ -261,6 +261,12 @@ table! {
     GATEWAYS = elsewhere("gateways");
     BASE = elsewhere("base");
     TELEMETRY = elsewhere("telemetry");
+    ZTUNNEL_CHART = elsewhere("ztunnel");
+    ISTIOD_REMOTE = elsewhere("istiodRemote");
+    EXPERIMENTAL = elsewhere("experimental");
+    REVISION_TAGS = elsewhere("revisionTags");
+    DEFAULT_REVISION = elsewhere("defaultRevision");
+    TRUSTED_ZTUNNEL_NAMESPACE = elsewhere("trustedZtunnelNamespace");
 
     // The agent's alone.
     TEMPLATE = flag("cni-network-config", Kind::Template, "", "Template of our entry, as JSON; what it lacks is filled in");

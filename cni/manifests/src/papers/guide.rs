@@ -71,7 +71,8 @@ fn kind(field: &Setting) -> String {
         Kind::Count => "number".to_owned(),
         Kind::Texts => "list of texts".to_owned(),
         Kind::TextMap => "map of texts".to_owned(),
-        Kind::Open | Kind::Elsewhere => "map".to_owned(),
+        Kind::Open => "map".to_owned(),
+        Kind::Elsewhere => "any".to_owned(),
         Kind::OpenList => "list of maps".to_owned(),
         Kind::PodSelectors => "list of {name, namespace, selector}".to_owned(),
     }

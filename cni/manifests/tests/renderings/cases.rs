@@ -168,6 +168,13 @@ fn values() -> Vec<(&'static str, Value)> {
             json!({ "taint": { "mode": "readiness", "name": "example.com/wait", "tolerations": [] } }),
         ),
         ("others", json!({ "pilot": { "cni": { "enabled": true } }, "global": { "meshID": "m" } })),
+        (
+            "others-of-the-mesh",
+            json!({
+                "ztunnel": { "resources": {} }, "istiodRemote": { "enabled": true }, "experimental": { "stableValidationPolicy": false },
+                "revisionTags": ["a"], "defaultRevision": "b", "trustedZtunnelNamespace": "c",
+            }),
+        ),
     ]);
     all
 }
