@@ -47,3 +47,16 @@ Feature: What an operator says wins
     When manifests are rendered with "--platform minikube"
     Then its container has MILLRACE_NETNS_DIR = "/var/run/docker/netns"
     And its setting REPAIR_ENABLED is "true"
+
+  @mutant:null-keeps-lists
+  Scenario: But it empties a list, and takes an entry out of what is the API's own
+    Given values of the chart:
+      """
+      excludeNamespaces:
+      tolerations:
+      resources: {requests: {cpu: null}}
+      """
+    When manifests are rendered
+    Then its setting EXCLUDE_NAMESPACES is ""
+    And DaemonSet "istio-cni-node" has no spec/template/spec/tolerations
+    And DaemonSet "istio-cni-node" has spec/template/spec/containers/install-cni/resources/requests = {"memory":"100Mi"}

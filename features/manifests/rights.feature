@@ -91,3 +91,9 @@ Feature: What the agent may do is what it asks for
     When manifests are rendered with "--kube-version v1.29.9"
     Then DaemonSet "istio-cni-node" has spec/template/metadata/annotations/container.apparmor.security.beta.kubernetes.io~1install-cni = "unconfined"
     And DaemonSet "istio-cni-node" has no spec/template/spec/containers/install-cni/securityContext/appArmorProfile
+
+  @mutant:policies-for-all
+  Scenario: Servers without admission policies get none, and it is told
+    When manifests are rendered with "--kube-version v1.29.9 --set taint.mode=readiness"
+    Then there is no ValidatingAdmissionPolicy
+    And it says "Kubernetes before 1.30 has no ValidatingAdmissionPolicy"
