@@ -12,7 +12,6 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use netfilter::Netns;
-use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use rtnetlink::LinkUnspec;
@@ -205,20 +204,6 @@ fn restore_end(link: &Path) -> Result<(), Error> {
     let in_run = to.starts_with("/run") || to.starts_with("../run");
     if let (true, false, Some(parent)) = (in_run, end.exists(), end.parent()) {
         fs::create_dir_all(parent).and_then(|()| File::create(&end)).map_err(Error::file("make", end))?;
-    }
-    Ok(())
-}
-
-/// Gives this thread, and what it starts, a view of the file system in which nothing can be written. Nobody else sees it.
-pub(crate) fn write_nothing() -> Result<(), Error> {
-    unshare(CloneFlags::CLONE_NEWNS).map_err(|e| Error::system("make a mount namespace")(e.into()))?;
-    let read_only = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
-    for path in ["/", "/run", "/tmp", "/var"].map(Path::new) {
-        match mount(None::<&str>, path, None::<&str>, read_only, None::<&str>) {
-            // Not mounted: a part of what is.
-            Ok(()) | Err(Errno::EINVAL) => {}
-            Err(errno) => return Err(Error::file("mount", path)(errno.into())),
-        }
     }
     Ok(())
 }

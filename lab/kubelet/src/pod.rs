@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cluster::PodName;
-use k8s_openapi::api::core::v1::{Container, Pod, PodDNSConfig, PodSecurityContext, PodSpec};
+use cluster::{Files, PodName};
+use k8s_openapi::api::core::v1::{
+    Container, Pod, PodDNSConfig, PodSecurityContext, PodSpec, SecurityContext,
+};
 use protocol::pod::{MIRROR_ANNOTATION, PodFacts};
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -227,6 +229,17 @@ fn resolv_conf(dns: Option<&PodDNSConfig>) -> String {
     servers.into_iter().flatten().map(|server| format!("nameserver {server}\n")).collect()
 }
 
+/// True for a container to which runtimes leave the whole of `/proc`: a privileged one, or one that asks for it (`procMount`).
+fn has_settings(context: Option<&SecurityContext>) -> bool {
+    context.is_some_and(|context| {
+        context.privileged == Some(true) || context.proc_mount.as_deref() == Some("Unmasked")
+    })
+}
+
+fn writable_unless(is_read_only: bool) -> Files {
+    if is_read_only { Files::ReadOnly } else { Files::Writable }
+}
+
 fn program(container: &Container, pod: &PodSecurityContext, binaries: &Binaries) -> Program {
     let mut words = container.command.iter().flatten().chain(container.args.iter().flatten()).peekable();
     let base = |word: &String| Path::new(word).file_name().map(PathBuf::from).unwrap_or_default();
@@ -249,6 +262,8 @@ fn program(container: &Container, pod: &PodSecurityContext, binaries: &Binaries)
     let id =
         |own: Option<i64>, pods: Option<i64>| u32::try_from(own.or(pods).unwrap_or(0)).unwrap_or(u32::MAX);
     program.rights = Rights::of_container(own);
+    program.files = writable_unless(own.and_then(|own| own.read_only_root_filesystem) == Some(true));
+    program.settings = writable_unless(!has_settings(own));
     program.uid = id(own.and_then(|own| own.run_as_user), pod.run_as_user);
     program.gid = id(own.and_then(|own| own.run_as_group), pod.run_as_group);
     let literal = container.env.iter().flatten();

@@ -48,8 +48,10 @@ pub struct Program {
     pub gid: u32,
     /// Capabilities, if it is root.
     pub rights: Rights,
-    /// Permission to write files.
+    /// Permission to write files; with a root of its own, those that are on no volume.
     pub files: Files,
+    /// Permission to write the kernel's settings below `/proc`, as far as its user and its rights go.
+    pub settings: Files,
     /// File for `/etc/resolv.conf`; the node's own if absent.
     pub resolv_conf: Option<PathBuf>,
     /// Pid namespace; the lab's own if absent.
@@ -76,6 +78,7 @@ impl Program {
             gid: 0,
             rights,
             files: Files::Writable,
+            settings: Files::Writable,
             resolv_conf: None,
             pids: None,
             sees_pids: false,
@@ -142,8 +145,13 @@ impl Program {
         if let Some(pids) = pids.filter(|_| self.sees_pids) {
             pids.show_proc(Path::new("/proc"))?;
         }
-        if self.files == Files::ReadOnly {
-            netns::write_nothing()?;
+        if self.settings == Files::ReadOnly {
+            rootfs::write_no_settings()?;
+        }
+        match (self.files, &self.root) {
+            (Files::ReadOnly, Some(_)) => rootfs::write_no_root()?,
+            (Files::ReadOnly, None) => rootfs::write_nothing()?,
+            (Files::Writable, _) => {}
         }
         self.rights.take_on()?;
         if (self.uid, self.gid) == (0, 0) { Ok(()) } else { rights::become_user(self.uid, self.gid) }

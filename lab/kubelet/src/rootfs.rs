@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{chdir, pivot_root};
@@ -19,6 +20,12 @@ const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urand
 
 /// What a node has of the machine: programs, their libraries, devices.
 const MACHINE: [&str; 7] = ["/bin", "/dev", "/lib", "/lib32", "/lib64", "/sbin", "/usr"];
+
+/// Mounts of the machine, beside its root, that programs write to.
+const WRITTEN: [&str; 3] = ["/run", "/tmp", "/var"];
+
+/// Paths that a container sees read-only unless it is privileged (`defaultReadonlyPaths` in `pkg/securitycontext/util.go` of Kubernetes).
+const SETTINGS: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// Mount point of the former root until it is unmounted.
 const FORMER: &str = ".former";
@@ -158,6 +165,38 @@ fn link(to: &Path, at: &Path) -> Result<(), Error> {
 pub(crate) fn show(mounts: &[Mount]) -> Result<(), Error> {
     separate()?;
     mounts.iter().try_for_each(|mount| bind(mount, &mount.at))
+}
+
+/// Gives this thread, and what it starts, a view of the file system in which nothing can be written. Nobody else sees it.
+pub(crate) fn write_nothing() -> Result<(), Error> {
+    write_no_root()?;
+    WRITTEN.map(Path::new).into_iter().try_for_each(keep_unwritten)
+}
+
+/// As [`write_nothing`], but what is mounted below the root stays as it is: a container's volumes.
+pub(crate) fn write_no_root() -> Result<(), Error> {
+    separate()?;
+    keep_unwritten(Path::new("/"))
+}
+
+/// Gives this thread, and what it starts, a `/proc` in which the kernel's settings cannot be written.
+pub(crate) fn write_no_settings() -> Result<(), Error> {
+    separate()?;
+    // runc's `readonlyPath`: not every kernel has all of them.
+    for path in SETTINGS.map(Path::new).into_iter().filter(|path| path.exists()) {
+        attach(path, path, MsFlags::MS_REC)?;
+        keep_unwritten(path)?;
+    }
+    Ok(())
+}
+
+fn keep_unwritten(at: &Path) -> Result<(), Error> {
+    let read_only = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | kept(at);
+    match mount(None::<&str>, at, None::<&str>, read_only, None::<&str>) {
+        // Not mounted: a part of what is.
+        Ok(()) | Err(Errno::EINVAL) => Ok(()),
+        Err(errno) => Err(Error::file("change the mount", at)(errno.into())),
+    }
 }
 
 /// A mount namespace of this thread's own. Mounts of the lab reach it, but none of its own reaches the lab.

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test with a main of its own")]
 
+mod files;
 mod hand;
 mod isolation;
 mod lab;
@@ -52,6 +53,7 @@ const TESTS: &[Test] = &tests![
     Namespaces life::a_failing_init_container_fails_the_pod,
     Namespaces life::a_container_that_ends_is_reported,
     Namespaces life::a_container_with_a_root_of_its_own_sees_the_processes_of_its_node_alone,
+    Namespaces files::what_a_container_may_write_follows_its_security_context,
     Namespaces life::pods_are_spread_over_nodes_as_their_selector_allows,
     Users life::processes_run_as_their_containers_user,
     Namespaces life::a_node_s_processes_end_with_it_and_nobody_waits,
