@@ -6,7 +6,7 @@ use crate::LabError;
 /// Failures that nobody was told of before the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Leftovers {
-    /// Networks of pods that the chain did not take down: DELs that failed last.
+    /// Networks of pods that the chain did not take down: DELs that failed last, and failures of the plugin under test that its runtime only logs.
     pub networks: Vec<String>,
     /// Faults of the lab.
     pub faults: Vec<String>,

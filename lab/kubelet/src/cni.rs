@@ -9,6 +9,7 @@
 //! | [`call`] | one call of one plugin |
 //! | [`chain`] | a whole list, as a runtime calls it |
 //! | [`cache`] | results of earlier calls |
+//! | [`logged`] | failures that runtimes only log |
 //! | [`multus`] | a plugin that is a runtime for others, and what it did |
 
 pub mod cache;
@@ -16,5 +17,6 @@ pub mod call;
 pub mod chain;
 pub mod conflist;
 pub mod loaded;
+pub mod logged;
 pub mod multus;
 pub mod watch;

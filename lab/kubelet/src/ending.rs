@@ -94,10 +94,12 @@ impl NetnsNode {
         }
     }
 
-    /// Leftovers of pods that were ended nevertheless.
+    /// Leftovers of pods that were ended nevertheless, and failures of the plugin under test that the runtime only logged.
     #[must_use]
     pub fn leftovers(&self) -> Leftovers {
-        self.leftovers.lock().clone()
+        let mut left = self.leftovers.lock().clone();
+        left.networks.extend(self.chain.logged.failures());
+        left
     }
 
     /// Ends everything that runs at once, and forgets what was in memory: namespaces, what is below `/run`, and the configuration if it

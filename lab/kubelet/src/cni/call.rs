@@ -148,10 +148,13 @@ pub fn failure(call: &CniCall, answer: &CniAnswer) -> ChainFailure {
     ChainFailure { plugin: Some(call.plugin.clone()), code, message }
 }
 
+/// Begin of the error of a missing plugin.
+pub(super) const NOT_FOUND: &str = "failed to find plugin";
+
 /// Error of a missing plugin.
 #[must_use]
 pub fn not_found(plugin: &str, bin_dir: &Path) -> ChainFailure {
-    let message = format!("failed to find plugin {plugin:?} in path [{}]", bin_dir.display());
+    let message = format!("{NOT_FOUND} {plugin:?} in path [{}]", bin_dir.display());
     ChainFailure { plugin: Some(plugin.to_owned()), code: None, message }
 }
 

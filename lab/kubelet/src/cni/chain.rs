@@ -14,6 +14,7 @@ use super::cache::{Cache, CachedResult};
 use super::call::{Caller, failure, not_found};
 use super::conflist::{Extra, List};
 use super::loaded::Loaded;
+use super::logged::{Logged, only_lab};
 use super::multus::{self, Multus};
 use crate::error::Error;
 
@@ -67,6 +68,7 @@ pub struct Chain {
     /// Additional environment of plugins.
     env: BTreeMap<String, String>,
     calls: Mutex<Vec<(CniCall, CniAnswer)>>,
+    pub(crate) logged: Logged,
     /// The node's namespaces go next, and with them all that [`BASE_PLUGIN`] made.
     ends_with_node: AtomicBool,
 }
@@ -89,6 +91,7 @@ impl Chain {
     ) -> Result<Self, Error> {
         let cache = Cache::new(&paths.cache_dir, profile.cache);
         let loaded = Loaded::new(&paths.conf_dir, &paths.bin_dir, profile)?;
+        let logged = Logged::new(caller.under_test);
         Ok(Self {
             paths,
             caller,
@@ -98,6 +101,7 @@ impl Chain {
             profile,
             env,
             calls: Mutex::default(),
+            logged,
             ends_with_node: AtomicBool::default(),
         })
     }
@@ -206,7 +210,8 @@ impl Chain {
                     .iter()
                     .all(|at| (&at.container_id, &at.ifname) != (&stale.container_id, &stale.ifname))
                 {
-                    only_lab(self.del_list(&list, &stale, Some(entry.result)).await)?;
+                    let deleted = self.del_list(&list, &stale, Some(entry.result)).await;
+                    self.logged.dropped("DEL of a stale attachment failed", deleted)?;
                     self.cache.forget(&stale)?;
                 }
             }
@@ -231,8 +236,8 @@ impl Chain {
             failed => failed,
         };
         if added.is_err() {
-            // DEL's failure is in the record; the first failure is reported.
-            let _ = self.del_list(&list, attachment, None).await;
+            let deleted = self.del_list(&list, attachment, None).await;
+            self.logged.dropped("DEL after a failed ADD failed", deleted)?;
             self.cache.forget(attachment)?;
         }
         added
@@ -390,13 +395,22 @@ impl Chain {
             call.env.extend(more);
             let answer = self.call(call.clone()).await?;
             for (call, answer) in record.take() {
+                self.look_at(&call, &answer);
                 self.record(call, &answer);
             }
             answer
         } else {
             self.call(call.clone()).await?
         };
+        self.look_at(&call, &answer);
         if answer.exit == Some(0) { Ok(answer) } else { Err(failure(&call, &answer).into()) }
+    }
+
+    /// One that the lab kills is no crash of its own.
+    fn look_at(&self, call: &CniCall, answer: &CniAnswer) {
+        if self.caller.kernel.kill_at.is_none() {
+            self.logged.answered(call, answer);
+        }
     }
 
     /// The environment of a call: CNI's variables, a search path, and what the lab was told to add.
@@ -418,14 +432,6 @@ impl Chain {
             at.args.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(";")
         });
         env
-    }
-}
-
-/// A call whose failure nobody acts on.
-fn only_lab(called: Result<(), ChainError>) -> Result<(), Error> {
-    match called {
-        Err(ChainError::Lab(error)) => Err(error),
-        Ok(()) | Err(ChainError::Chain(_)) => Ok(()),
     }
 }
 

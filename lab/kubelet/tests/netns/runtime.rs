@@ -50,6 +50,31 @@ pub(crate) async fn a_failing_chain_is_undone_and_can_be_tried_again() {
     lab.cluster.stop().await.unwrap();
 }
 
+/// Ends a cluster after a pod whose ADD and DEL were answered so by the plugin under test.
+async fn left_by(add: &str, del: &str, profile: &str) -> Vec<String> {
+    let runtime = Some(profile.parse().unwrap());
+    let lab = Lab::with(&["node-1"], |options| options.node.runtime = runtime).await;
+    let mut network = lab.node().network();
+    network["plugins"].as_array_mut().unwrap().truncate(1);
+    network["plugins"].as_array_mut().unwrap().push(json!({ "type": "istio-cni" }));
+    let text = format!("cat >/dev/null\ncase $CNI_COMMAND in ADD) {add} ;; DEL) {del} ;; esac");
+    lab.script("istio-cni", &text);
+    lab.write(&network).await;
+    lab.pod("p", one("pause")).await;
+    lab.cluster.stop().await.unwrap().networks
+}
+
+pub(crate) async fn a_failure_of_the_plugin_under_test_that_a_runtime_only_logs_is_left() {
+    let refused = r#"echo '{"code":11,"msg":"not now"}'; exit 1"#;
+    let left = left_by(refused, "exit 0", "containerd-2").await;
+    assert_eq!(left, Vec::<String>::new());
+    let left = left_by(refused, refused, "containerd-2").await;
+    let logged = r#"DEL after a failed ADD failed: plugin type="istio-cni" failed (delete): not now"#;
+    assert_eq!(left, [logged]);
+    let left = left_by(refused, "kill -9 $$", "cri-o").await;
+    assert!(left[0].starts_with("DEL crashed: "), "{left:?}");
+}
+
 pub(crate) async fn calls_carry_what_the_kubelet_sets() {
     let lab = Lab::start().await;
     lab.running("p", one("pause")).await;
