@@ -22,6 +22,8 @@ pub struct RuntimeProfile {
     pub teardown: Teardown,
     /// What becomes of a sandbox whose DEL failed.
     pub failed_teardown: FailedTeardown,
+    /// What it makes of a result without an address on the pod's first interface.
+    pub addressless: Addressless,
     /// Message of a runtime that has no configuration; `{}` is the directory.
     pub no_network: &'static str,
     /// Message of `NetworkReady=false`; `{}` is the reason.
@@ -112,6 +114,15 @@ pub enum FailedTeardown {
     GivenUp,
 }
 
+/// Verdict on a result without an address on the pod's first interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addressless {
+    /// The sandbox failed.
+    Rejected,
+    /// The pod runs, and has none.
+    Accepted,
+}
+
 /// Layout of a result cache's entry by libcni's version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CacheLayout {
@@ -154,6 +165,7 @@ impl RuntimeProfile {
         without: Without::Nothing,
         teardown: GO_CNI,
         failed_teardown: FailedTeardown::Repeated,
+        addressless: Addressless::Rejected,
         no_network: "cni plugin not initialized",
         not_ready: "Network plugin returns error: {}",
         status: Calls::Never,
@@ -181,6 +193,7 @@ impl RuntimeProfile {
         without: Without::Nothing,
         teardown: Teardown::Cached,
         failed_teardown: FailedTeardown::GivenUp,
+        addressless: Addressless::Accepted,
         no_network: "no CNI configuration file in {}/. Has your network provider started?",
         not_ready: "Network plugin returns error: {}",
         status: Calls::Made,
@@ -199,6 +212,7 @@ impl RuntimeProfile {
         without: Without::Former,
         teardown: Teardown::Loaded { pardons: &["no such file or directory"], pardons_without_netns: &[] },
         failed_teardown: FailedTeardown::Repeated,
+        addressless: Addressless::Accepted,
         no_network: "cni config uninitialized",
         not_ready: "docker: network plugin is not ready: {}",
         status: Calls::Never,

@@ -9,6 +9,7 @@
 //! | [`call`] | one call of one plugin |
 //! | [`chain`] | a whole list, as a runtime calls it |
 //! | [`cache`] | results of earlier calls |
+//! | [`result`] | addresses in the result of an ADD |
 //! | [`logged`] | failures that runtimes only log |
 //! | [`multus`] | a plugin that is a runtime for others, and what it did |
 
@@ -19,4 +20,5 @@ pub mod conflist;
 pub mod loaded;
 pub mod logged;
 pub mod multus;
+pub mod result;
 pub mod watch;

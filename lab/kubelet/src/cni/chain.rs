@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cluster::profile::{Calls, FailedTeardown, Teardown};
+use cluster::profile::{Addressless, Calls, FailedTeardown, Teardown};
 use cluster::{BASE_PLUGIN, ChainFailure, CniAnswer, CniCall, Kernel, NodePaths, RuntimeProfile};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -16,6 +16,7 @@ use super::conflist::{Extra, List};
 use super::loaded::Loaded;
 use super::logged::{Logged, only_lab};
 use super::multus::{self, Multus};
+use super::result::{IFNAME, addresses};
 use crate::error::Error;
 
 /// An attachment to the network.
@@ -38,7 +39,7 @@ impl Default for Attachment {
         Self {
             container_id: String::new(),
             netns: String::new(),
-            ifname: "eth0".to_owned(),
+            ifname: IFNAME.to_owned(),
             args: Vec::new(),
             capabilities: BTreeMap::new(),
         }
@@ -231,7 +232,7 @@ impl Chain {
                 self.cache.put(CachedResult::new(&list, attachment, &result))?;
                 let checks = self.profile.check == Calls::Made && list.speaks(0, 4);
                 let checked = if checks { self.check(attachment).await } else { Ok(()) };
-                checked.map(|()| result)
+                checked.and_then(|()| Ok(self.accepted(result, attachment)?))
             }
             failed => failed,
         };
@@ -241,6 +242,15 @@ impl Chain {
             self.cache.forget(attachment)?;
         }
         added
+    }
+
+    /// containerd's `setupPodNetwork` (`internal/cri/server/sandbox_run.go`).
+    fn accepted(&self, result: Value, attachment: &Attachment) -> Result<Value, ChainFailure> {
+        let has_address = addresses(&result).iter().any(|(name, _)| *name == attachment.ifname);
+        if has_address || self.profile.addressless == Addressless::Accepted {
+            return Ok(result);
+        }
+        Err(by_itself(format!("failed to find network info for sandbox {:?}", attachment.container_id)))
     }
 
     pub(super) async fn add_list(&self, list: &List, attachment: &Attachment) -> Result<Value, ChainError> {

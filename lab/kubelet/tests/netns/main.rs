@@ -66,6 +66,7 @@ const TESTS: &[Test] = &tests![
     Namespaces hand::processes_have_the_nodes_numbers_and_the_hand_ends_with_the_node,
     Namespaces runtime::a_failing_chain_is_undone_and_can_be_tried_again,
     Namespaces runtime::a_failure_of_the_plugin_under_test_that_a_runtime_only_logs_is_left,
+    Namespaces runtime::a_result_without_an_address_is_no_sandbox_unless_the_runtime_takes_it,
     Namespaces runtime::calls_carry_what_the_kubelet_sets,
     Namespaces runtime::check_status_and_gc_reach_the_plugins,
     Namespaces runtime::the_agent_serves_pods_and_misbehaves_on_request,

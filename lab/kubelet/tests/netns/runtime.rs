@@ -51,7 +51,7 @@ pub(crate) async fn a_failing_chain_is_undone_and_can_be_tried_again() {
 }
 
 /// Ends a cluster after a pod whose ADD and DEL were answered so by the plugin under test.
-async fn left_by(add: &str, del: &str, profile: &str) -> Vec<String> {
+async fn left_by(add: &str, del: &str, profile: &str) -> (PodStart, Vec<String>) {
     let runtime = Some(profile.parse().unwrap());
     let lab = Lab::with(&["node-1"], |options| options.node.runtime = runtime).await;
     let mut network = lab.node().network();
@@ -60,19 +60,29 @@ async fn left_by(add: &str, del: &str, profile: &str) -> Vec<String> {
     let text = format!("cat >/dev/null\ncase $CNI_COMMAND in ADD) {add} ;; DEL) {del} ;; esac");
     lab.script("istio-cni", &text);
     lab.write(&network).await;
-    lab.pod("p", one("pause")).await;
-    lab.cluster.stop().await.unwrap().networks
+    let start = lab.pod("p", one("pause")).await;
+    (start, lab.cluster.stop().await.unwrap().networks)
 }
 
 pub(crate) async fn a_failure_of_the_plugin_under_test_that_a_runtime_only_logs_is_left() {
     let refused = r#"echo '{"code":11,"msg":"not now"}'; exit 1"#;
-    let left = left_by(refused, "exit 0", "containerd-2").await;
+    let (_, left) = left_by(refused, "exit 0", "containerd-2").await;
     assert_eq!(left, Vec::<String>::new());
-    let left = left_by(refused, refused, "containerd-2").await;
+    let (_, left) = left_by(refused, refused, "containerd-2").await;
     let logged = r#"DEL after a failed ADD failed: plugin type="istio-cni" failed (delete): not now"#;
     assert_eq!(left, [logged]);
-    let left = left_by(refused, "kill -9 $$", "cri-o").await;
+    let (_, left) = left_by(refused, "kill -9 $$", "cri-o").await;
     assert!(left[0].starts_with("DEL crashed: "), "{left:?}");
+}
+
+pub(crate) async fn a_result_without_an_address_is_no_sandbox_unless_the_runtime_takes_it() {
+    let bare = r#"echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0"}]}'"#;
+    let (start, _) = left_by(bare, "exit 0", "containerd-2").await;
+    let PodStart::SandboxFailed { code: None, message } = start else { panic!("{start:?}") };
+    assert!(message.contains("failed to find network info for sandbox \""), "{message}");
+    let (start, _) = left_by(bare, "exit 0", "cri-o").await;
+    let PodStart::Running { addresses } = start else { panic!("{start:?}") };
+    assert!(addresses.is_empty(), "{addresses:?}");
 }
 
 pub(crate) async fn calls_carry_what_the_kubelet_sets() {

@@ -89,6 +89,9 @@ async fn stray(
 /// Address of a started pod.
 pub(super) async fn address(world: &mut LabWorld, name: &str, family: Family) -> Result<IpAddr, Stop> {
     let addresses = world.workload(name).await?.addresses();
+    if addresses.is_empty() {
+        return Err(Stop::wrong(format!("{name:?} runs without an address: the chain gave it none")));
+    }
     let found = addresses.iter().copied().find(|address| is_of(*address, family));
     found.ok_or_else(|| Stop::harness(format!("{name:?} has no {family:?} address among {addresses:?}")))
 }
