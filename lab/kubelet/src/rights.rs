@@ -27,18 +27,6 @@ const USUAL: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::KILL)
     .union(CapabilitySet::AUDIT_WRITE);
 
-/// Names of the capabilities that the lab's containers use.
-const NAMED: [(&str, CapabilitySet); 8] = [
-    ("DAC_OVERRIDE", CapabilitySet::DAC_OVERRIDE),
-    ("NET_ADMIN", CapabilitySet::NET_ADMIN),
-    ("NET_RAW", CapabilitySet::NET_RAW),
-    ("NET_BIND_SERVICE", CapabilitySet::NET_BIND_SERVICE),
-    ("SETGID", CapabilitySet::SETGID),
-    ("SETUID", CapabilitySet::SETUID),
-    ("SYS_ADMIN", CapabilitySet::SYS_ADMIN),
-    ("SYS_PTRACE", CapabilitySet::SYS_PTRACE),
-];
-
 /// The capabilities of a process that runs as root; another user has none, as in Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rights(CapabilitySet);
@@ -47,7 +35,7 @@ impl Rights {
     /// All: those of the lab's own processes.
     pub const ALL: Self = Self(CapabilitySet::all());
 
-    /// A container's. Names are taken with and without `CAP_`; those of `NAMED` and `ALL` are known.
+    /// A container's. Names are taken with and without `CAP_`.
     #[must_use]
     pub fn of_container(context: Option<&SecurityContext>) -> Self {
         if context.and_then(|context| context.privileged) == Some(true) {
@@ -89,13 +77,13 @@ pub(crate) fn become_user(uid: u32, gid: u32) -> Result<(), Error> {
     become_them().map_err(|errno| Error::system("become another user")(errno.into()))
 }
 
+/// Capabilities of a name of capabilities(7), in either case. runc takes any other for none: `ignoring unknown or unavailable capabilities`.
 fn named(name: &str) -> CapabilitySet {
-    let name = name.trim_start_matches("CAP_");
-    if name == "ALL" {
-        return CapabilitySet::all();
+    let name = name.to_uppercase();
+    match name.trim_start_matches("CAP_") {
+        "ALL" => CapabilitySet::all(),
+        name => CapabilitySet::from_name(name).unwrap_or(CapabilitySet::empty()),
     }
-    let found = NAMED.iter().find(|(known, _)| *known == name);
-    found.map_or(CapabilitySet::empty(), |(_, capability)| *capability)
 }
 
 #[cfg(test)]
@@ -112,6 +100,16 @@ mod tests {
         let rights = of(json!({ "capabilities": { "drop": ["ALL"], "add": ["NET_ADMIN", "CAP_NET_RAW"] } }));
         assert_eq!(rights.0, CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW);
         assert_eq!(of(json!({ "capabilities": { "drop": ["ALL"] } })).0, CapabilitySet::empty());
+    }
+
+    #[test]
+    fn every_capability_of_the_kernel_has_a_name() {
+        let without = of(json!({ "capabilities": { "drop": ["MKNOD", "CAP_CHOWN", "no-such"] } }));
+        assert_eq!(without.0, USUAL.difference(CapabilitySet::MKNOD | CapabilitySet::CHOWN));
+        let names =
+            ["AUDIT_CONTROL", "BPF", "CHECKPOINT_RESTORE", "IPC_LOCK", "net_bind_service", "SYS_TIME"];
+        assert!(names.iter().all(|name| named(name).bits().count_ones() == 1));
+        assert_eq!(CapabilitySet::all().iter_names().count(), 41, "of Linux 5.9 and later");
     }
 
     #[test]
