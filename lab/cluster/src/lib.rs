@@ -207,6 +207,14 @@ pub trait Cluster: Send + Sync {
     /// Creates or replaces an object of the API (`kind`, `apiVersion` and `metadata` say which).
     async fn apply(&self, object: Value) -> Result<Value, LabError>;
 
+    /// Rejects an object with pods of which this cluster would play less than a real one. For whoever applies it past [`Self::apply`].
+    ///
+    /// # Errors
+    /// A field of its pods is not played.
+    fn plays(&self, _object: &Value) -> Result<(), LabError> {
+        Ok(())
+    }
+
     /// A pod as the API server has it now.
     async fn pod(&self, pod: &PodName) -> Result<Option<Value>, LabError>;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use apiserver::Timestamp;
 
-use crate::http_probe::Seen;
 use crate::pod::{ContainerRole, Plan, Restart};
+use crate::probe::Seen;
 use crate::process::{Exit, Process};
 
 /// Reason of an unready container before its first probe.

@@ -16,7 +16,7 @@
 //! | [`pod`], [`life`], [`ending`] | what a pod asks for; how it is kept running; how it ends |
 //! | [`sandbox`], [`containers`], [`status`] | its network, processes, report |
 //! | [`images`] | which images a node has |
-//! | [`furnish`], [`env`], [`volumes`], [`account`], [`http_probe`] | what its containers find, and how one is found ready |
+//! | [`furnish`], [`env`], [`volumes`], [`account`], [`probe`], [`unplayed`] | what its containers find, and how one is found ready |
 //! | [`cni`] | the runtime's side of CNI |
 //! | [`workload`] | a running pod as a probe |
 //! | [`output`], [`logs`], [`exec`] | what containers print; `kubectl logs` and `kubectl exec` |
@@ -50,7 +50,6 @@ pub mod fit;
 pub mod furnish;
 pub mod hand;
 mod heartbeat;
-pub mod http_probe;
 pub mod images;
 mod informer;
 pub mod life;
@@ -66,6 +65,7 @@ mod pace;
 pub mod pids;
 pub mod pod;
 pub mod preflight;
+pub mod probe;
 pub mod process;
 pub mod reach;
 pub mod restart;
@@ -81,6 +81,7 @@ pub mod starting;
 mod status;
 pub mod tier;
 pub mod traits;
+pub mod unplayed;
 pub mod volumes;
 pub mod wire;
 pub mod workload;

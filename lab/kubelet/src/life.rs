@@ -11,11 +11,11 @@ use cluster::{Actor, PodStart};
 use futures::future::{BoxFuture, FutureExt as _, select_all};
 
 use crate::containers::{self, Ending, NOT_PROBED};
-use crate::http_probe::{HttpProbe, Seen};
 use crate::network::TRANSIENT;
 use crate::node::NetnsNode;
 use crate::pace;
 use crate::pod::{Planned, Restart};
+use crate::probe::{PlannedProbe, Seen};
 use crate::slot::{Parts, Slot};
 
 /// Maximum backoff of a kubelet.
@@ -180,7 +180,7 @@ fn address(slot: &Slot) -> IpAddr {
 
 /// Waits until a container's startup probe succeeds. Before that a kubelet does not ask whether it is ready, and as soon as it has, it does
 /// (`pkg/kubelet/prober/prober_manager.go`, `UpdatePodStatus`); never again after that.
-async fn started(node: &NetnsNode, slot: &Slot, planned: &Planned, readiness: &HttpProbe) {
+async fn started(node: &NetnsNode, slot: &Slot, planned: &Planned, readiness: &PlannedProbe) {
     let Some(probe) = &planned.startup else {
         return backed_off(node.options.probed_in(readiness.delay)).await;
     };

@@ -19,9 +19,9 @@ use crate::control_plane::ControlPlane;
 use crate::disk::LaidDisk;
 use crate::errand;
 use crate::error::Error;
-use crate::http_probe;
 use crate::netns::{self, Namespace, NamespaceRole};
 use crate::node::NetnsNode;
+use crate::probe;
 use crate::tier::NetnsCluster;
 
 #[async_trait]
@@ -175,7 +175,7 @@ impl NetnsCluster {
         let address = address.ok_or_else(|| Error::Missing(format!("address of pod {}", pod.name)))?;
         let path = path.to_owned();
         let asked = netns::inside(found.node.netns.path(), move || {
-            http_probe::ask(SocketAddr::new(address, port), &path, http_probe::TIMEOUT)
+            probe::ask(SocketAddr::new(address, port), &path, probe::TIMEOUT)
         });
         asked.await?.map_err(Error::system("ask a pod over HTTP"))
     }

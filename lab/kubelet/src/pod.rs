@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cluster::{Files, PodName};
 use k8s_openapi::api::core::v1::{
-    Container, Pod, PodDNSConfig, PodSecurityContext, PodSpec, SecurityContext,
+    Container, ContainerPort, Pod, PodDNSConfig, PodSecurityContext, PodSpec, SecurityContext,
 };
 use protocol::pod::{MIRROR_ANNOTATION, PodFacts};
 use serde::Deserialize as _;
@@ -16,10 +16,11 @@ use serde_json::Value;
 
 use crate::env::Sources;
 use crate::error::Error;
-use crate::http_probe::HttpProbe;
 use crate::netns::USER_RANGE;
+use crate::probe::PlannedProbe;
 use crate::process::Program;
 use crate::rights::Rights;
+use crate::unplayed;
 use crate::volumes::{Content, MountPoint, Volume, places, volumes};
 
 /// Paths of programs.
@@ -58,9 +59,9 @@ pub struct Planned {
     /// Mounts of its pod's volumes.
     pub places: Vec<MountPoint>,
     /// Startup probe; without one it has started at once.
-    pub startup: Option<HttpProbe>,
+    pub startup: Option<PlannedProbe>,
     /// Readiness probe; without one it is ready while it runs.
-    pub probe: Option<HttpProbe>,
+    pub probe: Option<PlannedProbe>,
 }
 
 /// Containers that are restarted when they end (`restartPolicy`).
@@ -146,6 +147,8 @@ pub struct Plan {
     pub containers: Vec<Planned>,
     /// Content of its `/etc/resolv.conf`.
     pub resolv_conf: String,
+    /// What of it is not played: it is not started then.
+    pub unplayed: Option<String>,
     /// Facts that the agent's stand-in serves.
     pub facts: PodFacts,
 }
@@ -165,6 +168,7 @@ impl Plan {
         let resolv_conf = resolv_conf(spec.dns_config.as_ref());
         let volumes = volumes(&spec);
         let has_token = has_token(&spec, &volumes);
+        let unplayed = unplayed::of_pod(&spec);
         let grace = spec.termination_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         let context = spec.security_context.unwrap_or_default();
         let users = if spec.host_users == Some(false) { Users::Own } else { Users::OfNode };
@@ -175,8 +179,8 @@ impl Plan {
             program: users.of(program(container, &context, binaries)),
             env: Sources::of(container),
             places: places(container),
-            startup: HttpProbe::of(container.startup_probe.as_ref()),
-            probe: HttpProbe::of(container.readiness_probe.as_ref()),
+            startup: PlannedProbe::of(container.startup_probe.as_ref(), ports(container)),
+            probe: PlannedProbe::of(container.readiness_probe.as_ref(), ports(container)),
         };
         let init = spec.init_containers.iter().flatten().map(|container| {
             let stays = container.restart_policy.as_deref() == Some("Always");
@@ -205,6 +209,7 @@ impl Plan {
             workload: binaries.workload.clone(),
             containers: init.chain(main).collect(),
             resolv_conf,
+            unplayed,
             facts,
         })
     }
@@ -221,6 +226,10 @@ fn has_token(spec: &PodSpec, volumes: &[Volume]) -> bool {
     let account = spec.service_account_name.as_deref();
     volumes.iter().any(|volume| volume.content == Content::Account)
         && account.is_some_and(|name| name != "default")
+}
+
+fn ports(container: &Container) -> &[ContainerPort] {
+    container.ports.as_deref().unwrap_or_default()
 }
 
 /// As with `dnsPolicy: None`: the pod's own configuration only.

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::Timestamp;
-use cluster::{Installed, PodStart};
+use cluster::{Installed, LabError, PodStart};
 use tokio::sync::watch;
 
 use crate::cni::chain::ChainError;
 use crate::containers::{self, Container, Ending, NOT_PROBED};
 use crate::error::Error;
 use crate::furnish::Shared;
-use crate::http_probe::Seen;
 use crate::node::NetnsNode;
 use crate::options::scaled;
 use crate::pod::{ContainerRole, Plan, Planned};
+use crate::probe::Seen;
 use crate::process::Process;
 use crate::sandbox::{Sandbox, SandboxPaths};
 use crate::slot::{Parts, Slot, Stage, Unpulled};
@@ -98,6 +98,9 @@ impl NetnsNode {
 
     async fn try_start(&self, slot: &Slot, parts: &mut Parts) -> Result<PodStart, Error> {
         let plan = &slot.plan;
+        if let Some(what) = &plan.unplayed {
+            return Err(LabError::unsupported(crate::TIER, what).into());
+        }
         self.agent.learn(&plan.facts)?;
         if let Some(failed) = self.clear(plan, parts).await? {
             return Ok(failed);

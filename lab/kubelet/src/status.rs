@@ -8,8 +8,8 @@ use cluster::PodStart;
 use serde_json::{Value, json};
 
 use crate::containers::{Container, Ended};
-use crate::http_probe::Seen;
 use crate::pod::{ContainerRole, Plan, Planned, Restart};
+use crate::probe::Seen;
 use crate::slot::Parts;
 
 /// The status of a pod that consists of `parts`; `tries_again` says whether containers that end are started again.

@@ -27,6 +27,7 @@ use crate::controllers::actions::api_of;
 use crate::error::Error;
 use crate::node::NetnsNode;
 use crate::tier::NetnsCluster;
+use crate::unplayed;
 
 #[async_trait]
 impl Cluster for NetnsCluster {
@@ -34,7 +35,12 @@ impl Cluster for NetnsCluster {
         crate::TIER
     }
 
+    fn plays(&self, object: &Value) -> Result<(), LabError> {
+        unplayed::check(object)
+    }
+
     async fn apply(&self, object: Value) -> Result<Value, LabError> {
+        self.plays(&object)?;
         let applied = apply(self.client(), object).await?;
         if applied["kind"] == "Namespace" && self.plane.is_none() {
             self.until_furnished(applied["metadata"]["name"].as_str().unwrap_or_default()).await?;

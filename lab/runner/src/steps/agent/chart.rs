@@ -190,6 +190,7 @@ pub async fn put(world: &mut LabWorld, objects: &[Value]) -> Step {
     let tier = world.cluster().await?;
     let client = tier.client();
     for object in objects {
+        tier.plays(object)?;
         let (api, name) = of(&client, object)?;
         world.applied.push(object.clone());
         let how = PatchParams::apply(MANAGER).force();
