@@ -7,6 +7,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::probe;
+use crate::volumes::{Content, sees_no_machine, volumes};
 
 /// Rejects an object whose pods, or which as a pod, would be played in part.
 ///
@@ -22,13 +23,22 @@ pub fn check(object: &Value) -> Result<(), LabError> {
 /// The first such field.
 #[must_use]
 pub fn of_pod(spec: &PodSpec) -> Option<String> {
-    let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let containers = || spec.init_containers.iter().flatten().chain(&spec.containers);
     let probes = |container: &Container| {
         let probes = [&container.startup_probe, &container.readiness_probe];
         let kind = probes.into_iter().flatten().find_map(probe::unplayed)?;
         Some(format!("probe container {:?} by {kind}", container.name))
     };
-    containers.find_map(probes)
+    containers().find_map(probes).or_else(|| {
+        let all = volumes(spec);
+        let mut mounts =
+            containers().filter(|_| sees_no_machine(spec)).flat_map(|one| one.volume_mounts.iter().flatten());
+        mounts.find_map(|mount| {
+            let volume = all.iter().find(|volume| volume.name == mount.name)?;
+            let Content::Other(kind) = &volume.content else { return None };
+            Some(format!("mount volume {:?}, a {kind}", volume.name))
+        })
+    })
 }
 
 #[cfg(test)]
@@ -46,9 +56,21 @@ mod tests {
 
     #[test]
     fn a_pod_that_would_be_played_in_part_names_the_part() {
-        let probed = json!({ "name": "c", "readinessProbe": { "exec": { "command": ["true"] } } });
+        let container = |more: Value| {
+            let mut one = json!({ "name": "c" });
+            one.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            one
+        };
+        let probed = container(json!({ "readinessProbe": { "exec": { "command": ["true"] } } }));
         let told = Some(r#"netns cannot probe container "c" by exec"#.to_owned());
         assert_eq!(rejected(&json!({ "containers": [probed] })), told);
+        let mounts = container(json!({ "volumeMounts": [{ "name": "m", "mountPath": "/m" }] }));
+        let volume = json!({ "name": "m", "configMap": { "name": "m" } });
+        let of_node = json!({ "name": "n", "hostPath": { "path": "/n" } });
+        let mut spec = json!({ "containers": [mounts], "volumes": [volume, of_node] });
+        assert_eq!(rejected(&spec), Some(r#"netns cannot mount volume "m", a configMap"#.to_owned()));
+        spec["containers"][0]["volumeMounts"] = json!([{ "name": "n", "mountPath": "/n" }]);
+        assert_eq!(rejected(&spec), None, "nobody sees it");
     }
 
     #[test]

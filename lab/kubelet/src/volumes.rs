@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cluster::NodePaths;
+use cluster::{LabError, NodePaths};
 use k8s_openapi::api::core::v1::{Container, PodSpec, ServiceAccountTokenProjection};
 
 use crate::error::Error;
@@ -33,6 +33,8 @@ pub enum Content {
     Empty,
     /// `projected`, with a token for the API server: what admission gives each pod of its service account.
     Account,
+    /// Of this kind, which is not played.
+    Other(String),
 }
 
 /// Mount of a volume in a container.
@@ -49,21 +51,34 @@ pub struct MountPoint {
 
 #[must_use]
 pub fn volumes(spec: &PodSpec) -> Vec<Volume> {
-    let content = |volume: &k8s_openapi::api::core::v1::Volume| {
-        let host = volume.host_path.as_ref().map(|host| Content::Host {
-            path: host.path.clone().into(),
-            create: host.type_.as_deref().is_none_or(|kind| kind.is_empty() || kind.ends_with("OrCreate")),
-        });
-        let sources = || volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
-        let is_token = |token: &ServiceAccountTokenProjection| token.audience.is_none();
-        host.or_else(|| volume.empty_dir.as_ref().map(|_| Content::Empty)).or_else(|| {
-            sources()
-                .any(|source| source.service_account_token.as_ref().is_some_and(is_token))
-                .then_some(Content::Account)
-        })
-    };
     let all = spec.volumes.iter().flatten();
-    all.filter_map(|volume| Some(Volume { name: volume.name.clone(), content: content(volume)? })).collect()
+    all.map(|volume| Volume { name: volume.name.clone(), content: content(volume) }).collect()
+}
+
+fn content(volume: &k8s_openapi::api::core::v1::Volume) -> Content {
+    if let Some(host) = &volume.host_path {
+        let create = host.type_.as_deref().is_none_or(|kind| kind.is_empty() || kind.ends_with("OrCreate"));
+        return Content::Host { path: host.path.clone().into(), create };
+    }
+    let sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+    let is_token = |token: &ServiceAccountTokenProjection| token.audience.is_none();
+    if sources.filter_map(|source| source.service_account_token.as_ref()).any(is_token) {
+        return Content::Account;
+    }
+    let fields = serde_json::to_value(volume).unwrap_or_default();
+    let kind = fields.as_object().and_then(|fields| fields.keys().find(|key| *key != "name"));
+    match kind.map(String::as_str) {
+        // Without a source it is empty by default.
+        None | Some("emptyDir") => Content::Empty,
+        Some(kind) => Content::Other(kind.to_owned()),
+    }
+}
+
+/// True if containers of such a pod have roots of their own before admission gives it its account's token.
+#[must_use]
+pub fn sees_no_machine(spec: &PodSpec) -> bool {
+    let has_account = spec.service_account_name.as_deref().is_some_and(|name| name != "default");
+    has_account || volumes(spec).iter().any(|volume| matches!(volume.content, Content::Host { .. }))
 }
 
 /// Mounts of a container.
@@ -194,6 +209,10 @@ impl Host {
                 }
                 Content::Empty => (own.join(&volume.name), true),
                 Content::Account => (account.to_owned(), false),
+                Content::Other(kind) => {
+                    let what = format!("mount volume {:?}, a {kind}", volume.name);
+                    return Err(LabError::unsupported(crate::TIER, what).into());
+                }
             };
             if create {
                 fs::create_dir_all(&source).map_err(Error::file("make", &source))?;
@@ -286,6 +305,22 @@ mod tests {
         let told = r#"path "/var/run/netns" is mounted on "/run" but it is not a shared or slave mount"#;
         assert_eq!(error.to_string(), told);
         mounted("/var/run/netns", Propagation::None).unwrap();
+    }
+
+    #[test]
+    fn a_volume_of_a_kind_that_is_not_played_keeps_its_kind() {
+        let volumes = volumes(
+            &serde_json::from_value(serde_json::json!({ "containers": [], "volumes": [
+                { "name": "a", "configMap": { "name": "a" } }, { "name": "b", "emptyDir": {} }, { "name": "c" },
+                { "name": "d", "projected": { "sources": [{ "configMap": { "name": "d" } }] } },
+                { "name": "e", "projected": { "sources": [{ "serviceAccountToken": { "path": "token" } }] } },
+            ]}))
+            .unwrap(),
+        );
+        let contents: Vec<_> = volumes.into_iter().map(|volume| volume.content).collect();
+        let other = |kind: &str| Content::Other(kind.to_owned());
+        let (empty, account) = (Content::Empty, Content::Account);
+        assert_eq!(contents, [other("configMap"), empty.clone(), empty, other("projected"), account]);
     }
 
     #[test]
