@@ -48,6 +48,8 @@ pub(crate) struct Changes {
     pub(crate) disk: Option<(String, PathBuf)>,
     /// A node whose memory is short.
     pub(crate) short: Option<String>,
+    /// A node whose runtime may have lost sight of its configurations.
+    pub(crate) blind: Option<String>,
     /// Pods were told to trust others than the cluster's authority.
     pub(crate) trusts_others: bool,
 }

@@ -233,12 +233,18 @@ impl RemoteCluster {
 impl Machines for RemoteCluster {
     async fn reboot(&self, node: &str, configuration: Configuration) -> Result<(), LabError> {
         self.owned_machines()?.reboot(node, configuration).await?;
+        self.session().baseline().changes.blind = None;
         Ok(self.session().lay_hand_again(node).await?)
     }
 
     async fn restart_runtime(&self, node: &str) -> Result<(), LabError> {
         self.owned_machines()?.restart_runtime(node).await?;
+        self.session().baseline().changes.blind = None;
         Ok(self.session().lay_hand_again(node).await?)
+    }
+
+    fn lose_sight(&self, node: &str) {
+        self.session().baseline().changes.blind = Some(node.to_owned());
     }
 
     async fn restart_kubelet(&self, node: &str) -> Result<(), LabError> {

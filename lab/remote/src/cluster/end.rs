@@ -93,7 +93,7 @@ impl RemoteCluster {
         Err(LabError::harness("make the cluster what it was before an earlier scenario", why))
     }
 
-    /// Undoes what stands in the way of an end: a full disk, too little memory, a node without a network.
+    /// Undoes what stands in the way of an end: a full disk, too little memory, a node without a network or with a runtime that does not see it.
     async fn make_room(&self, left: &mut Leftovers) {
         let changes = self.session().baseline().changes.clone();
         if let Some((node, directory)) = changes.disk {
@@ -115,6 +115,9 @@ impl RemoteCluster {
         });
         for its in join_all(given_back).await {
             left.extend(its);
+        }
+        if let Some(node) = changes.blind {
+            left.note(self.restart_runtime(&node).await);
         }
     }
 

@@ -129,6 +129,9 @@ async fn fights(world: &mut LabWorld, file: String, times: u32) -> Step {
 /// Recreates it with its former files. One that was moved ends below it, where the end of the scenario removes it.
 #[when(regex = "^the CNI directory is (deleted|moved away) and made again$")]
 async fn made_again(world: &mut LabWorld, how: String) -> Step {
+    let tier = world.cluster().await?;
+    // Nobody could give somebody's node its network back.
+    tier.machines()?.lose_sight(tier.node()?.name());
     let node = files(world).await?;
     let directory = &node.paths.conf_dir;
     let aside = directory.with_extension("moved");
