@@ -16,9 +16,9 @@ use crate::steps::taint::controller;
 /// Scope of lines that an agent has from the plugin.
 const OF_PLUGIN: &str = "cni-plugin";
 
-/// Exit codes of a crash: a panic in Go, one in Rust that unwinds, and `128 + N` of SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and
-/// SIGSYS. SIGKILL is what steps send.
-const CRASHES: [i32; 9] = [2, 101, 132, 133, 134, 135, 136, 139, 159];
+/// Exit codes of a crash: a panic in Rust that unwinds, and `128 + N` of SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and SIGSYS. SIGKILL is
+/// what steps send; 2 is a panic in Go, and also a program or an option that is not there.
+const CRASHES: [i32; 8] = [101, 132, 133, 134, 135, 136, 139, 159];
 
 /// The first container of an agent or a taint controller that crashed, of those that pods tell about: each its present run and the one
 /// before.
