@@ -45,8 +45,8 @@ pub trait Machines: Send + Sync {
     /// Restarts the container runtime of a node; pods run on.
     async fn restart_runtime(&self, node: &str) -> Result<(), LabError>;
 
-    /// Notes that the directory of network configurations of a node is made again, so that its runtime may lose sight of it: unless it is
-    /// restarted before, it is at the end of the scenario. Where a cluster ends with its scenario nobody has to.
+    /// Notes that the directory of network configurations of a node is about to be made again, so that its runtime may lose sight of it: unless it
+    /// is restarted before, it is at the end of the scenario, where the cluster outlives that.
     fn lose_sight(&self, _node: &str) {}
 
     /// Restarts the kubelet of a node; pods run on.
