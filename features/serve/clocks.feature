@@ -28,7 +28,8 @@ Feature: The node's clock is another than the API server's
   Scenario: The API server's certificate is of a time to come
     Given the node agent is ready
     When the API server has a certificate of a clock that is 8 s ahead
-    And "cart" starts
+    Then the node agent says "certificate not valid yet"
+    When "cart" starts
     Then it fails to start within 15 s: code 11, "the node's clock"
     And it comes up within 40 s
     And TCP from "cart" to "outside" port 8080 passes 15001
