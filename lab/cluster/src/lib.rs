@@ -9,6 +9,7 @@
 
 #![warn(missing_docs)]
 
+mod account;
 pub mod chaos;
 #[expect(missing_docs, reason = "a doc line of a value would be help of the command line")]
 pub mod choice;
@@ -36,6 +37,7 @@ use hand::{Hand, Network, Run};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use account::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE, plugin_user, system_user};
 pub use chaos::{Actor, Chaos};
 pub use front::{Asked, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Odds, Verb};
 pub use issuer::{Identity, Issuer};
@@ -51,24 +53,6 @@ pub use runtime::{
 };
 pub use server::Server;
 pub use traffic::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Transport};
-
-/// Namespace of the node agent and its service account.
-pub const SYSTEM_NAMESPACE: &str = "istio-system";
-
-/// Service account of agent and plugin.
-pub const SERVICE_ACCOUNT: &str = "istio-cni";
-
-/// The user that requests of agent and plugin come from.
-#[must_use]
-pub fn plugin_user() -> String {
-    system_user(SERVICE_ACCOUNT)
-}
-
-/// The user of a service account in the agent's namespace.
-#[must_use]
-pub fn system_user(account: &str) -> String {
-    format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{account}")
-}
 
 /// Capability of the environment, with its evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -22,7 +22,7 @@ pub struct RuntimeProfile {
     pub teardown: Teardown,
     /// What becomes of a sandbox whose DEL failed.
     pub failed_teardown: FailedTeardown,
-    /// What it makes of a result without an address on the pod's first interface.
+    /// Its verdict on a result without an address on the pod's first interface.
     pub addressless: Addressless,
     /// Message of a runtime that has no configuration; `{}` is the directory.
     pub no_network: &'static str,

@@ -147,7 +147,7 @@ pub struct Plan {
     pub containers: Vec<Planned>,
     /// Content of its `/etc/resolv.conf`.
     pub resolv_conf: String,
-    /// What of it is not played: it is not started then.
+    /// A part of it that is not played: it is not started then.
     pub unplayed: Option<String>,
     /// Facts that the agent's stand-in serves.
     pub facts: PodFacts,

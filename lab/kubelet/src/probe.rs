@@ -143,7 +143,7 @@ fn resolve(port: &IntOrString, ports: &[ContainerPort]) -> Result<u16, String> {
     u16::try_from(number).ok().filter(|port| *port != 0).ok_or_else(invalid)
 }
 
-/// What of a probe is not played: it would count as none otherwise.
+/// A part of a probe that is not played: it would count as none otherwise.
 #[must_use]
 pub fn unplayed(probe: &Probe) -> Option<&'static str> {
     if let Some(get) = &probe.http_get {

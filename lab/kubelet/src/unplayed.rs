@@ -15,7 +15,7 @@ use crate::volumes::{Content, sees_no_machine, volumes};
 /// A field is not played.
 pub fn check(object: &Value) -> Result<(), LabError> {
     let spec = if object["kind"] == "Pod" { &object["spec"] } else { &object["spec"]["template"]["spec"] };
-    // What is no pod is for the API server to reject.
+    // An object that is no pod is for the API server to reject.
     let spec = PodSpec::deserialize(spec).ok();
     spec.as_ref().and_then(of_pod).map_or(Ok(()), |what| Err(LabError::unsupported(crate::TIER, what)))
 }

@@ -108,9 +108,8 @@ async fn logged(lab: &Lab, world: &LabWorld) -> Result<Option<String>, LabError>
 
 /// A crash of the node agent or of a taint controller, where the run deploys them.
 async fn crashed(world: &LabWorld) -> Result<Option<String>, kube::Error> {
-    let Some(tier) = world.cluster.as_deref().filter(|_| !world.agent.applied.is_empty()) else {
-        return Ok(None);
-    };
+    let is_deployed = !world.agent.applied.is_empty() || world.taints.controllers.has_charts_rights();
+    let Some(tier) = world.cluster.as_deref().filter(|_| is_deployed) else { return Ok(None) };
     let pods: Api<Pod> = Api::namespaced(tier.client(), SYSTEM_NAMESPACE);
     let pods = pods.list(&ListParams::default()).await?;
     Ok(errors::crashed(&pods.items))

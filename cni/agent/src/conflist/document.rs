@@ -112,29 +112,24 @@ impl<'a> Members<'a> {
         let wrong = |error: serde_json::Error| Invalid::Undecodable(error.to_string());
         let mut keys = serde_json::Map::new();
         for (key, value) in &self.0 {
-            let known = DECODED.iter().find(|known| known.eq_ignore_ascii_case(key)).copied();
-            let key = known.unwrap_or(key).to_owned();
-            keys.insert(key, serde_json::from_str(value.get()).map_err(wrong)?);
+            keys.insert(key.to_ascii_lowercase(), serde_json::from_str(value.get()).map_err(wrong)?);
         }
         PluginConf::deserialize(Value::Object(keys)).map(drop).map_err(wrong)
     }
 }
 
-/// The keys of [`PluginConf`]: Go takes each in any case.
-const DECODED: [&str; 6] = ["name", "cniVersion", "capabilities", "ipam", "dns", "prevResult"];
-
 /// Keys of a plugin that runtimes decode (`PluginConf` of CNI's Go types): with one of another type the whole file counts as none. Null is
-/// as none.
+/// as none. Go takes each key in any case; these are in lower case.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "only whether they can be decoded counts")]
 struct PluginConf {
     name: Option<String>,
-    #[serde(rename = "cniVersion")]
+    #[serde(rename = "cniversion")]
     version: Option<String>,
     capabilities: Option<BTreeMap<String, Option<bool>>>,
     ipam: Option<Ipam>,
     dns: Option<Dns>,
-    #[serde(rename = "prevResult")]
+    #[serde(rename = "prevresult")]
     result: Option<serde_json::Map<String, Value>>,
 }
 

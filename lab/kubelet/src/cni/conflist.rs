@@ -10,8 +10,8 @@ use cluster::profile::Unusable;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// What libcni decodes of a plugin (`PluginConf` of its types): with a value of another type the whole file counts as none. Go takes keys
-/// in any case, too.
+/// Keys of a plugin that libcni decodes (`PluginConf` of its types): with a value of another type the whole file counts as none. Go takes each in
+/// any case; here another case is another key.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "of most only whether they can be decoded counts")]
 struct PluginConf {
