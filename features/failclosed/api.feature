@@ -60,7 +60,7 @@ Feature: A pod that nobody can be asked about does not start
     And the API server was asked for pods 1 time
     And TCP from "cart" to "outside" port 8080 passes 15001
 
-  @mutant:fail-open
+  @mutant:fail-open @mutant:del-dies-without-result
   Scenario: Once the API server is well, the pod starts and is redirected
     Given the API server answers 403
     Then it fails to start within 3 s: code 11, "it answered 403"

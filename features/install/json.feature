@@ -5,7 +5,7 @@ Feature: A .json of one plugin is a network as a .conf is (installer faults 1 an
   Background:
     Given the network is configured by "10-lab.json"
 
-  @mutant:json-left-behind
+  @mutant:json-left-behind @mutant:dies-once
   Scenario: A .json that its writer writes again is followed
     Given the node agent is ready
     When somebody restores "10-lab.json"

@@ -1,4 +1,4 @@
-@real-kernel @ipv6 @any-uid @millrace @long
+@real-kernel @ipv6 @any-uid @millrace @busy
 Feature: What we say that rules do is what the kernel does
   Explanations, simulations and comparisons rest on an evaluator of rules. Here it is held against the kernel, over configurations and
   pods of all kinds: addresses, ports, users, groups, marks, zones and interfaces, packets of the app, of the proxy, of guests and of

@@ -29,8 +29,9 @@ pub const NEEDS: [&str; 7] =
 
 /// The tag of a scenario that needs the machine for itself: cucumber runs it alone.
 const SERIAL: &str = "serial";
-/// The tag of a feature that is begun first, as it takes long.
-const LONG: &str = "long";
+/// The tags of features that are begun before the others, in this order: what keeps a core busy all the time, so that none is idle while the
+/// rest waits, and what waits long.
+const EARLY: [&str; 2] = ["busy", "long"];
 /// Prefix of tags that name a defect which the scenario must catch.
 const MUTANT: &str = "mutant:";
 
@@ -54,10 +55,10 @@ pub struct Entry {
     pub repetition: Option<u16>,
 }
 
-/// True for a feature that is begun before the others.
+/// Rank of a feature: those of a lower one are begun first.
 #[must_use]
-pub fn is_long(feature: &gherkin::Feature) -> bool {
-    feature.tags.iter().any(|tag| tag == LONG)
+pub fn rank(feature: &gherkin::Feature) -> usize {
+    EARLY.iter().position(|early| feature.tags.iter().any(|tag| tag == early)).unwrap_or(EARLY.len())
 }
 
 /// Needs of a scenario with these tags.
@@ -292,11 +293,12 @@ fn entry(
     let mut tags = vec![group.clone()];
     for tag in feature.tags.iter().chain(&scenario.tags) {
         let known = NEEDS.contains(&tag.as_str()) || OPTIONAL.contains(&tag.as_str());
-        let marks =
-            [SERIAL, LONG, back_ends::TAG, MILLRACE].contains(&tag.as_str()) || tag.starts_with(MUTANT);
+        let marks = [SERIAL, back_ends::TAG, MILLRACE].contains(&tag.as_str())
+            || EARLY.contains(&tag.as_str())
+            || tag.starts_with(MUTANT);
         if !known && !marks {
             bail!(
-                "{file}:{}: the tag @{tag} is no need that anything probes, no binary, not @serial, @long, @millrace or @every-back-end, and names no defect",
+                "{file}:{}: the tag @{tag} is no need that anything probes, no binary, not @serial, @busy, @long, @millrace or @every-back-end, and names no defect",
                 scenario.position.line
             );
         }

@@ -235,7 +235,7 @@ async fn scenarios(
         }
     }
     features.retain(|feature| !feature.scenarios.is_empty());
-    features.sort_by_key(|feature| !catalogue::is_long(feature));
+    features.sort_by_key(catalogue::rank);
     let lab = Lab::new(Arc::clone(plan), Arc::clone(catalogue), ledger.clone(), session);
     let after = Arc::clone(&lab);
     let runner = runner::Basic::default()
