@@ -76,9 +76,14 @@ impl From<LabError> for Stop {
     }
 }
 
+/// Fails with the reason where the system under test does not do what it should.
+pub fn expect<S: Into<String>>(holds: bool, why: impl FnOnce() -> S) -> Step {
+    if holds { Ok(()) } else { Err(Stop::wrong(why())) }
+}
+
 /// Compares the observation with the step's expectation.
 pub fn expect_eq<T: PartialEq + fmt::Debug>(what: &str, found: &T, wanted: &T) -> Step {
-    if found == wanted { Ok(()) } else { Err(Stop::wrong(format!("{what} is {found:?}, not {wanted:?}"))) }
+    expect(found == wanted, || format!("{what} is {found:?}, not {wanted:?}"))
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ use crate::steps::files::{files, process};
 use crate::steps::readiness::{self, is_ready};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect};
 use objects::{CONFIG_MAP, CONTAINER, DAEMONSET};
 
 /// Default deadline of the agent.
@@ -300,7 +300,7 @@ async fn nothing_left(world: &mut LabWorld) -> Step {
             left.push(paths.conf_dir.join(name));
         }
     }
-    if left.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("there still are {left:?}"))) }
+    expect(left.is_empty(), || format!("there still are {left:?}"))
 }
 
 /// Allows lines of level `error` with this text, of it or of a taint controller. Any other fails the scenario at its end, unless a step waits

@@ -13,7 +13,7 @@ use super::files::files;
 use super::rules::{legacy, network};
 use crate::binaries::PLUGIN;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect_eq};
+use crate::stop::{Step, Stop, expect, expect_eq};
 use crate::tier::Tier;
 
 /// Upstream's setting for native rules.
@@ -209,7 +209,7 @@ async fn warns(world: &mut LabWorld, fragment: String) -> Step {
     let answer = last_add(&*world.cluster().await?)?;
     let warned =
         log_lines(&answer).any(|line| line["level"] == "warn" && line.to_string().contains(&fragment));
-    if warned { Ok(()) } else { Err(Stop::wrong(format!("standard error {:?}", answer.stderr))) }
+    expect(warned, || format!("standard error {:?}", answer.stderr))
 }
 
 /// Dialect of our rules in a namespace.

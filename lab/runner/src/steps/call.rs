@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::binaries::PLUGIN;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect_eq};
+use crate::stop::{Step, Stop, expect, expect_eq};
 use crate::stopwatch::Spent;
 
 /// A call that steps compose.
@@ -126,7 +126,7 @@ async fn called(world: &mut LabWorld) -> Step {
 #[then("the plugin succeeds")]
 fn succeeds(world: &mut LabWorld) -> Step {
     let answer = world.answer()?;
-    if answer.exit == Some(0) { Ok(()) } else { Err(Stop::wrong(format!("it answered {answer:?}"))) }
+    expect(answer.exit == Some(0), || format!("it answered {answer:?}"))
 }
 
 #[then("the plugin succeeds without output")]
@@ -151,21 +151,15 @@ fn fails(world: &mut LabWorld, code: u32, fragment: String) -> Step {
         error["msg"].as_str().unwrap_or_default(),
         error["details"].as_str().unwrap_or_default()
     );
-    if answer.exit == Some(1) && error["code"] == code && message.contains(&fragment) {
-        Ok(())
-    } else {
-        Err(Stop::wrong(format!("exit {:?}, standard output {:?}", answer.exit, answer.stdout)))
-    }
+    expect(answer.exit == Some(1) && error["code"] == code && message.contains(&fragment), || {
+        format!("exit {:?}, standard output {:?}", answer.exit, answer.stdout)
+    })
 }
 
 #[then(regex = r#"^its standard error says "(.*)"$"#)]
 fn says(world: &mut LabWorld, fragment: String) -> Step {
     let answer = world.answer()?;
-    if answer.stderr.contains(&fragment) {
-        Ok(())
-    } else {
-        Err(Stop::wrong(format!("standard error is {:?}", answer.stderr)))
-    }
+    expect(answer.stderr.contains(&fragment), || format!("standard error is {:?}", answer.stderr))
 }
 
 #[then(regex = r"^it took at most (\d+) ms$")]

@@ -14,7 +14,7 @@ use super::agent::{agent, bare};
 use super::files::{files, wrong};
 use crate::binaries::PLUGIN;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect};
 
 /// Deadline of a heal.
 const SOON: Duration = Duration::from_secs(5);
@@ -116,9 +116,8 @@ async fn fights(world: &mut LabWorld, file: String, times: u32) -> Step {
     let node = files(world).await?;
     let path = node.paths.conf_dir.join(file);
     for _ in 0..times {
-        node.until(SOON, &[&path], async || match node.text(&path).await?.contains(PLUGIN) {
-            true => Ok(()),
-            false => Err(Stop::wrong("nobody changed it")),
+        node.until(SOON, &[&path], async || {
+            expect(node.text(&path).await?.contains(PLUGIN), || "nobody changed it")
         })
         .await?;
         node.write(&path, &text).await?;
@@ -249,7 +248,7 @@ async fn has_mode(world: &mut LabWorld, file: String, wanted: String) -> Step {
 async fn of_the_node(world: &mut LabWorld, path: String, text: String) -> Step {
     let node = files(world).await?;
     let (found, text) = (node.text(Path::new(&path)).await?, text.replace('\'', "\""));
-    if found.contains(&text) { Ok(()) } else { Err(Stop::wrong(format!("it is {found}"))) }
+    expect(found.contains(&text), || format!("it is {found}"))
 }
 
 #[then(regex = r#"^"(/[^"]+)" of the node is not there$"#)]

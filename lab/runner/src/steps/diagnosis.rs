@@ -13,7 +13,7 @@ use super::agent::agent;
 use super::agent::objects::CONTAINER;
 use crate::binaries::PLUGIN;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect_eq};
+use crate::stop::{Step, Stop, expect, expect_eq};
 
 /// A binary of the lab's own nodes is found by its name, and sees the machine's paths. `the object` is the text below the step, and is judged with the
 /// node's configuration.
@@ -109,7 +109,7 @@ fn differs(world: &mut LabWorld, fragment: String) -> Step {
 fn differs_only(world: &mut LabWorld, fragment: String) -> Step {
     differs(world, fragment)?;
     let found = differences(world)?;
-    if found.len() == 1 { Ok(()) } else { Err(Stop::wrong(format!("the differences are {found:#?}"))) }
+    expect(found.len() == 1, || format!("the differences are {found:#?}"))
 }
 
 #[then(regex = r#"^its rules are in the forms? "(.*)"$"#)]
@@ -122,9 +122,5 @@ fn forms(world: &mut LabWorld, wanted: String) -> Step {
 #[then(regex = r#"^nobody can tell: "(.*)"$"#)]
 fn unknown(world: &mut LabWorld, fragment: String) -> Step {
     let answer = world.answer()?;
-    if answer.exit == Some(2) && answer.stderr.contains(&fragment) {
-        Ok(())
-    } else {
-        Err(Stop::wrong(format!("it answered {answer:?}")))
-    }
+    expect(answer.exit == Some(2) && answer.stderr.contains(&fragment), || format!("it answered {answer:?}"))
 }

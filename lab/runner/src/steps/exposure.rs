@@ -19,7 +19,7 @@ use crate::exposure::{Attempt, COUNTED, DNS, Exposure, NOBODY, Said, any, concer
 use crate::pod::{Pod, SENDER, Sender};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect};
 
 mod told;
 
@@ -217,7 +217,7 @@ async fn zero(world: &mut LabWorld, name: String) -> Step {
     }
     let sent: u64 = said(world, &name).await?.iter().map(|(_, said)| said.sent).sum();
     world.notes.push(format!("exposure of {name} was {} of at least {sent} packets", exposure.packets));
-    if exposure.packets == 0 { Ok(()) } else { Err(Stop::wrong(format!("it was {exposure:?}"))) }
+    expect(exposure.packets == 0, || format!("it was {exposure:?}"))
 }
 
 /// Waits for the first packet that gets past.
@@ -241,8 +241,7 @@ async fn above_zero(world: &mut LabWorld, name: String) -> Step {
 async fn never_ran(world: &mut LabWorld, name: String) -> Step {
     of(world, &name)?.stop().await?;
     let (sent, exposure) = (said(world, &name).await?, judged(world, &name)?);
-    match sent.is_empty() && exposure.packets == 0 {
-        true => Ok(()),
-        false => Err(Stop::wrong(format!("it sent {sent:?}, and exposure was {exposure:?}"))),
-    }
+    expect(sent.is_empty() && exposure.packets == 0, || {
+        format!("it sent {sent:?}, and exposure was {exposure:?}")
+    })
 }

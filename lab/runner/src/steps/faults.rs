@@ -11,7 +11,7 @@ use cucumber::{given, then, when};
 use crate::steps::agent::bare;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect};
 use crate::tier::Tier;
 
 /// Faults apply to pods of every namespace.
@@ -170,17 +170,13 @@ pub fn described(one: &Asked) -> String {
 #[then(regex = r"^the API server was asked for pods (\d+) times?$")]
 async fn asked(world: &mut LabWorld, times: usize) -> Step {
     let requests = requests(world, PODS).await?;
-    if requests.len() == times { Ok(()) } else { Err(Stop::wrong(format!("the requests were {requests:?}"))) }
+    expect(requests.len() == times, || format!("the requests were {requests:?}"))
 }
 
 #[then(regex = r"^the API server was asked for pods between (\d+) and (\d+) times$")]
 async fn asked_between(world: &mut LabWorld, least: usize, most: usize) -> Step {
     let requests = requests(world, PODS).await?;
-    if (least..=most).contains(&requests.len()) {
-        Ok(())
-    } else {
-        Err(Stop::wrong(format!("the requests were {requests:?}")))
-    }
+    expect((least..=most).contains(&requests.len()), || format!("the requests were {requests:?}"))
 }
 
 /// Number of requests of the system under test with a verb on a resource.
@@ -251,7 +247,7 @@ async fn refused(world: &mut LabWorld, times: usize) -> Step {
     let is_refused = |one: &Asked| one.initial == Some(InitialEvents::Refused);
     let refused = |one: &Asked| is_refused(one) && one.path.starts_with(path) && one.user == user;
     let seen = world.cluster().await?.front()?.count(&refused);
-    if seen == times { Ok(()) } else { Err(Stop::wrong(format!("it has refused {seen} times"))) }
+    expect(seen == times, || format!("it has refused {seen} times"))
 }
 
 #[then(
@@ -259,33 +255,25 @@ async fn refused(world: &mut LabWorld, times: usize) -> Step {
 )]
 async fn counted(world: &mut LabWorld, verb: String, resource: String, least: usize, most: usize) -> Step {
     let seen = count(world, &verb, &resource).await?;
-    if (least..=most).contains(&seen) {
-        Ok(())
-    } else {
-        Err(Stop::wrong(format!("it was asked {seen} times")))
-    }
+    expect((least..=most).contains(&seen), || format!("it was asked {seen} times"))
 }
 
 /// Lists and watches: a watch cache answers them, or etcd is asked for the objects or for the newest version.
 #[then(regex = r"^etcd was asked for pods between (\d+) and (\d+) times on the node agent's behalf$")]
 async fn read_from_etcd(world: &mut LabWorld, least: usize, most: usize) -> Step {
     let seen = world.cluster().await?.server()?.etcd_reads(&cluster::plugin_user(), "pods");
-    if (least..=most).contains(&seen) {
-        Ok(())
-    } else {
-        Err(Stop::wrong(format!("it was asked {seen} times")))
-    }
+    expect((least..=most).contains(&seen), || format!("it was asked {seen} times"))
 }
 
 #[then("the API server was not asked for anything")]
 async fn not_asked(world: &mut LabWorld) -> Step {
     let requests = requests(world, "").await?;
-    if requests.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("the requests were {requests:?}"))) }
+    expect(requests.is_empty(), || format!("the requests were {requests:?}"))
 }
 
 #[then(regex = r"^the agent was asked for pods (\d+) times?$")]
 async fn agent_asked(world: &mut LabWorld, times: usize) -> Step {
     let mut requests = world.cluster().await?.node()?.agent_requests();
     requests.retain(|request| request["kind"] == "pod");
-    if requests.len() == times { Ok(()) } else { Err(Stop::wrong(format!("the requests were {requests:?}"))) }
+    expect(requests.len() == times, || format!("the requests were {requests:?}"))
 }

@@ -11,7 +11,7 @@ use crate::binaries::TOOL;
 use crate::steps::damage::{is_native, wanted_by};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect_eq};
+use crate::stop::{Step, Stop, expect, expect_eq};
 use crate::stopwatch::Spent;
 
 /// Deadline of containers' restart.
@@ -84,7 +84,7 @@ async fn tool(world: &mut LabWorld, who: String, arguments: String) -> Step {
 #[then(regex = r"^it ends with exit code (\d+)$")]
 fn ends(world: &mut LabWorld, code: i32) -> Step {
     let answer = world.answer()?;
-    if answer.exit == Some(code) { Ok(()) } else { Err(Stop::wrong(format!("it answered {answer:?}"))) }
+    expect(answer.exit == Some(code), || format!("it answered {answer:?}"))
 }
 
 #[then(regex = r#"^it ends with exit code (\d+) and says "(.*)"$"#)]
@@ -116,10 +116,7 @@ async fn has_said(world: &mut LabWorld, container: String, fragment: String) -> 
     // It may be over before all that it said is read.
     eventually(world, READ, async |world| {
         let lines = said(world, &container).await?;
-        match lines.iter().any(|line| plain(line).contains(&fragment)) {
-            true => Ok(()),
-            false => Err(Stop::wrong(format!("it said {lines:#?}"))),
-        }
+        expect(lines.iter().any(|line| plain(line).contains(&fragment)), || format!("it said {lines:#?}"))
     })
     .await
 }

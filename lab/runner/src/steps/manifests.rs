@@ -14,7 +14,7 @@ use crate::binaries::AGENT;
 use crate::binaries::MUTANT;
 use crate::chart::DEADLINE;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect_eq};
+use crate::stop::{Step, Stop, expect, expect_eq};
 
 /// Standard input.
 #[derive(Debug, Clone, Default)]
@@ -206,7 +206,7 @@ fn variable(world: &mut LabWorld, name: String, wanted: String) -> Step {
 #[then(regex = r#"^it says "(.*)"$"#)]
 fn says(world: &mut LabWorld, fragment: String) -> Step {
     let told = &world.answer()?.stderr;
-    if told.contains(&fragment) { Ok(()) } else { Err(Stop::wrong(format!("it said {told:?}"))) }
+    expect(told.contains(&fragment), || format!("it said {told:?}"))
 }
 
 #[then(regex = r#"^it does not say "(.*)"$"#)]

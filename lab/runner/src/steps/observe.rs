@@ -15,7 +15,7 @@ use super::taint::named;
 use crate::steps::events;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect_eq};
+use crate::stop::{Step, Stop, expect, expect_eq};
 
 /// `/metrics`
 pub(super) const MONITORING: u16 = 15014;
@@ -95,7 +95,7 @@ async fn status(world: &mut LabWorld, arguments: &[&str]) -> Result<CniAnswer, S
 #[then(regex = r#"^the status says "(.+)"$"#)]
 fn says(world: &mut LabWorld, fragment: String) -> Step {
     let text = &world.answer()?.stdout;
-    if text.lines().any(|line| line.contains(&fragment)) { Ok(()) } else { Err(Stop::wrong(text)) }
+    expect(text.lines().any(|line| line.contains(&fragment)), || text)
 }
 
 /// Waits until `install-cni status` in the agent's container exits with 0.

@@ -8,7 +8,7 @@ use cucumber::then;
 
 use super::rules::network;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect_eq};
+use crate::stop::{Step, Stop, expect, expect_eq};
 
 #[then(
     regex = r"^its packets with mark (\d+) are looked up in table (\d+) once((?: over IPv6)?)(, where every address is local)?$"
@@ -30,10 +30,7 @@ async fn never(world: &mut LabWorld, mark: u32, table: u32) -> Step {
 #[then(regex = "^it (has|does not have) the address (\\S+)$")]
 async fn has_address(world: &mut LabWorld, whether: String, address: IpAddr) -> Step {
     let found = network(world).await?.addresses;
-    match found.contains(&address) == (whether == "has") {
-        true => Ok(()),
-        false => Err(Stop::wrong(format!("its addresses are {found:?}"))),
-    }
+    expect(found.contains(&address) == (whether == "has"), || format!("its addresses are {found:?}"))
 }
 
 async fn find(world: &mut LabWorld, mark: u32, table: u32) -> Result<Vec<LivePolicy>, Stop> {

@@ -18,7 +18,7 @@ use super::observe::{MONITORING, fetch};
 use crate::steps::events;
 use crate::steps::wait::{eventually, throughout};
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect};
 
 /// Deadline of the agent for anything here.
 const SOON: Duration = Duration::from_secs(30);
@@ -50,7 +50,7 @@ async fn unredirected(world: &mut LabWorld) -> Step {
         let states = pod["status"]["initContainerStatuses"].as_array().into_iter().flatten();
         let field = if once { "state" } else { "lastState" };
         let mut codes = states.map(|one| &one[field]["terminated"]["exitCode"]);
-        if codes.any(|code| *code == 126) { Ok(()) } else { Err(Stop::wrong(pod["status"].to_string())) }
+        expect(codes.any(|code| *code == 126), || pod["status"].to_string())
     })
     .await
 }
@@ -163,7 +163,7 @@ async fn tells(world: &mut LabWorld, reason: String, text: String) -> Step {
     eventually(world, SOON, async |world| {
         let told = told(world).await?;
         let is_it = |(why, what): &(String, String)| *why == reason && what.contains(&text);
-        if told.iter().any(is_it) { Ok(()) } else { Err(Stop::wrong(format!("it told {told:?}"))) }
+        expect(told.iter().any(is_it), || format!("it told {told:?}"))
     })
     .await
 }
@@ -194,7 +194,7 @@ async fn written(world: &mut LabWorld, wanted: String) -> Step {
     let mut wanted: Vec<_> = wanted.split(", ").filter(|word| *word != "nothing").collect();
     writes.sort_unstable();
     wanted.sort_unstable();
-    if writes == wanted { Ok(()) } else { Err(Stop::wrong(format!("it wrote {writes:?}"))) }
+    expect(writes == wanted, || format!("it wrote {writes:?}"))
 }
 
 /// Each right that changes something was used.
@@ -217,11 +217,7 @@ async fn labelled(world: &mut LabWorld, key: String, value: String) -> Step {
     eventually(world, SOON, async |world| {
         let pod = object(world).await?.unwrap_or_default();
         let labels = &pod["metadata"]["labels"];
-        if labels[&key] == value.as_str() {
-            Ok(())
-        } else {
-            Err(Stop::wrong(format!("its labels are {labels}")))
-        }
+        expect(labels[&key] == value.as_str(), || format!("its labels are {labels}"))
     })
     .await
 }

@@ -13,7 +13,7 @@ use super::files::files;
 use crate::steps::events;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect};
 
 /// Deadline of a condition: a kubelet looks every five seconds, and here much more often.
 const SOON: Duration = Duration::from_secs(10);
@@ -106,10 +106,10 @@ async fn waits(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     eventually(world, SOON, async |_| {
         let told = events::about(&tier, &it).await?;
-        match told.iter().any(|event| event.reason.as_deref() == Some("NetworkNotReady")) {
-            true => Ok(()),
-            false => Err(Stop::wrong("the kubelet does not say so")),
-        }
+        expect(
+            told.iter().any(|event| event.reason.as_deref() == Some("NetworkNotReady")),
+            || "the kubelet does not say so",
+        )
     })
     .await
 }

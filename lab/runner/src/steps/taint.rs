@@ -16,7 +16,7 @@ use super::agent::bare;
 use super::agent::objects::DAEMONSET;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect_eq};
+use crate::stop::{Step, Stop, expect, expect_eq};
 
 mod asked;
 pub mod controller;
@@ -216,13 +216,11 @@ async fn stays(world: &mut LabWorld, node: String, why: String) -> Step {
     eventually(world, SOON, async |world| {
         expect_eq("the taints", &keys(world, &node).await?, &before)?;
         let said = controller::logs(world).await?;
-        match said
-            .iter()
-            .any(|one| one.contains("the taint stays") && one.contains(&line) && one.contains(&why))
-        {
-            true => Ok(()),
-            false => Err(Stop::wrong(format!("nobody said so: {said:#?}"))),
-        }
+        expect(
+            said.iter()
+                .any(|one| one.contains("the taint stays") && one.contains(&line) && one.contains(&why)),
+            || format!("nobody said so: {said:#?}"),
+        )
     })
     .await?;
     expect_eq("the taints", &keys(world, &node).await?, &before)

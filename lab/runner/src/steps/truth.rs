@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 
 use crate::names;
 use crate::steps::world::{Judged, Lab, LabWorld};
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect};
 use crate::truth::{Plugin, Seat, Tool, pods};
 
 /// Findings in a message; the rest is counted.
@@ -100,11 +100,9 @@ fn judged(world: &LabWorld) -> Result<&Judged, Stop> {
 #[then(regex = r"^at least (\d+) packets over at least (\d+) (?:configurations|pods) were judged$")]
 fn size(world: &mut LabWorld, packets: usize, pods: usize) -> Step {
     let found = &judged(world)?.findings;
-    if found.packets >= packets && found.pods >= pods {
-        Ok(())
-    } else {
-        Err(Stop::wrong(format!("there were {} packets over {} configurations", found.packets, found.pods)))
-    }
+    expect(found.packets >= packets && found.pods >= pods, || {
+        format!("there were {} packets over {} configurations", found.packets, found.pods)
+    })
 }
 
 #[then("each packet was got by whom the evaluator says, as what it says")]

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::agent;
 use crate::steps::files::files;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect};
 
 /// Files of an account's volume.
 const TOKEN: &str = "token";
@@ -69,9 +69,10 @@ async fn renewed(world: &mut LabWorld) -> Step {
 /// Waits until a real kubelet has replaced a file of the agent's account.
 async fn brought(world: &mut LabWorld, file: &str, is_new: impl Fn(&str) -> bool) -> Step {
     let (node, path) = (files(world).await?, mounted(world, file).await?);
-    let look = async || match is_new(&node.text(&path).await?) {
-        true => Ok(()),
-        false => Err(Stop::wrong(format!("the kubelet has brought the agent's pod no other {file}"))),
+    let look = async || {
+        expect(is_new(&node.text(&path).await?), || {
+            format!("the kubelet has brought the agent's pod no other {file}")
+        })
     };
     node.until(BROUGHT, &[&path], look).await.map_err(of_kubelet)
 }

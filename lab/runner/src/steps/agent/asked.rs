@@ -6,7 +6,7 @@ use cucumber::{then, when};
 
 use crate::steps::files::{files, wrong};
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect};
 
 /// Last answer; `None` before the first request.
 pub type Answered = Option<String>;
@@ -46,7 +46,7 @@ fn answered(world: &LabWorld) -> Result<&str, Stop> {
 #[then(regex = r#"^it answers "(.+)"$"#)]
 fn answers(world: &mut LabWorld, fragment: String) -> Step {
     let (answer, fragment) = (answered(world)?, fragment.replace('\'', "\""));
-    if answer.contains(&fragment) { Ok(()) } else { Err(Stop::wrong(format!("it answered {answer:?}"))) }
+    expect(answer.contains(&fragment), || format!("it answered {answer:?}"))
 }
 
 /// The connection ends without an answer.

@@ -12,7 +12,7 @@ use cucumber::{given, then, when};
 use super::bare;
 use crate::steps::files::{Files, files};
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect};
 
 /// Deadline of reverting a failed write.
 const SOON: Duration = Duration::from_secs(2);
@@ -70,7 +70,7 @@ async fn conf_dir_holds(world: &mut LabWorld, wanted: String) -> Step {
     let directory = &node.paths.conf_dir;
     node.until(SOON, &[directory], async || {
         let now = Vec::from_iter(names(&node, directory).await?).join(", ");
-        if now == wanted { Ok(()) } else { Err(Stop::wrong(format!("it holds {now}"))) }
+        expect(now == wanted, || format!("it holds {now}"))
     })
     .await
 }
@@ -82,11 +82,7 @@ async fn holds(world: &mut LabWorld) -> Step {
     let disk = laid(world)?;
     node.until(SOON, &[&disk.directory], async || {
         let now = names(&node, &disk.directory).await?;
-        if now == disk.held {
-            Ok(())
-        } else {
-            Err(Stop::wrong(format!("it holds {now:?}, not {:?}", disk.held)))
-        }
+        expect(now == disk.held, || format!("it holds {now:?}, not {:?}", disk.held))
     })
     .await
 }

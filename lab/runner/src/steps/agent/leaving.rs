@@ -22,7 +22,7 @@ use crate::steps::readiness::is_ready;
 use crate::steps::traffic::redirected;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect};
 use crate::tier::MESH_NAMESPACE;
 
 /// Deadline of a start or a deletion of the agent's pod.
@@ -76,7 +76,7 @@ async fn untouched(world: &mut LabWorld) -> Step {
     if before.is_empty() {
         return Err(Stop::harness("nothing was remembered"));
     }
-    if now == *before { Ok(()) } else { Err(Stop::wrong(format!("it is {now:?}, and was {before:?}"))) }
+    expect(now == *before, || format!("it is {now:?}, and was {before:?}"))
 }
 
 fn sets(world: &LabWorld) -> Result<Api<DaemonSet>, Stop> {
@@ -303,9 +303,5 @@ async fn binary(world: &mut LabWorld, wanted: String) -> Step {
     let node = files(world).await?;
     let path = node.paths.bin_dir.join(PLUGIN);
     let there = node.exists(&path).await?;
-    if there == (wanted == "on the node") {
-        Ok(())
-    } else {
-        Err(Stop::wrong(format!("{there}: {}", path.display())))
-    }
+    expect(there == (wanted == "on the node"), || format!("{there}: {}", path.display()))
 }

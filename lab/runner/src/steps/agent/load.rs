@@ -14,7 +14,7 @@ use super::objects::CONTAINER;
 use crate::steps::files::{files, process};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect};
 
 /// Pause between bursts: longer than the agent's debounce.
 const PAUSE: Duration = Duration::from_millis(60);
@@ -144,7 +144,7 @@ async fn no_more(world: &mut LabWorld) -> Step {
             && now.descriptors <= before.descriptors
             && now.threads <= before.threads
             && now.memory <= before.memory + SLACK;
-        if fine { Ok(()) } else { Err(Stop::wrong(format!("it uses {now:?}, and used {before:?}"))) }
+        expect(fine, || format!("it uses {now:?}, and used {before:?}"))
     })
     .await
 }

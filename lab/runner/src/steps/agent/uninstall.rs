@@ -20,7 +20,7 @@ use crate::pod::Pod;
 use crate::steps::files::Files;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect};
 use crate::tier::{MESH_NAMESPACE, Tier};
 
 /// The kinds of a release in the order in which Helm 3 uninstalls them; kinds that it does not know come last, by name.
@@ -140,7 +140,7 @@ async fn nothing_left(world: &mut LabWorld) -> Step {
     for node in tier.nodes() {
         found.extend(left(node.name(), &Files::of(&tier, node).await?).await?);
     }
-    if found.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("there still are {}", found.join(", ")))) }
+    expect(found.is_empty(), || format!("there still are {}", found.join(", ")))
 }
 
 /// They start without rules, as no agent is left.

@@ -13,7 +13,7 @@ use crate::steps::agent::bare;
 use crate::steps::events;
 use crate::steps::wait::{eventually, within};
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect_eq};
+use crate::stop::{Step, Stop, expect, expect_eq};
 
 /// Requests of the controllers, in order of arrival.
 pub(super) async fn requests(world: &mut LabWorld) -> Result<Vec<Asked>, Stop> {
@@ -26,7 +26,7 @@ pub(super) async fn requests(world: &mut LabWorld) -> Result<Vec<Asked>, Stop> {
 #[then("the taint controller was denied nothing")]
 async fn denied_nothing(world: &mut LabWorld) -> Step {
     let denied = world.cluster().await?.denials(&|one| one.user == user())?;
-    if denied.is_empty() { Ok(()) } else { Err(Stop::wrong(format!("it lacked {denied:?}"))) }
+    expect(denied.is_empty(), || format!("it lacked {denied:?}"))
 }
 
 /// Injects a fault for the controllers alone.
@@ -106,13 +106,9 @@ async fn event(world: &mut LabWorld, reason: String, node: String) -> Step {
         let is_it = |one: &Event| {
             one.reason.as_deref() == Some(&*reason) && one.involved_object.name.as_deref() == Some(&*node)
         };
-        match all.iter().any(is_it) {
-            true => Ok(()),
-            false => Err(Stop::wrong(format!(
-                "there are {:?}",
-                all.iter().map(|one| &one.reason).collect::<Vec<_>>()
-            ))),
-        }
+        expect(all.iter().any(is_it), || {
+            format!("there are {:?}", all.iter().map(|one| &one.reason).collect::<Vec<_>>())
+        })
     })
     .await
 }

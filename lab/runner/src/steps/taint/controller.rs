@@ -15,7 +15,7 @@ use crate::steps::observe::MONITORING;
 use crate::steps::readiness::{self, is_ready};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect_eq};
+use crate::stop::{Step, Stop, expect, expect_eq};
 
 /// Name of the Deployment, its account and its ClusterRole; prefix of its other objects.
 const NAME: &str = "istio-cni-taint";
@@ -162,10 +162,7 @@ async fn says(world: &mut LabWorld, fragment: String) -> Step {
     world.errors.push(fragment.clone());
     eventually(world, SOON, async |world| {
         let lines = logs(world).await?;
-        match lines.iter().any(|line| line.contains(&fragment)) {
-            true => Ok(()),
-            false => Err(Stop::wrong(format!("it said {lines:#?}"))),
-        }
+        expect(lines.iter().any(|line| line.contains(&fragment)), || format!("it said {lines:#?}"))
     })
     .await
 }
@@ -177,10 +174,7 @@ async fn ready(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     eventually(world, SOON, async |_| {
         let pod = tier.pod(&PodName::in_system(ALONE)).await?.unwrap_or_default();
-        match is_ready(&pod) {
-            true => Ok(()),
-            false => Err(Stop::wrong(format!("its conditions are {}", pod["status"]["conditions"]))),
-        }
+        expect(is_ready(&pod), || format!("its conditions are {}", pod["status"]["conditions"]))
     })
     .await
 }
@@ -228,10 +222,7 @@ async fn counts(world: &mut LabWorld, line: String) -> Step {
     let tier = world.cluster().await?;
     eventually(world, SOON, async |_| {
         let (_, text) = tier.fetch(&PodName::in_system(ALONE), MONITORING, "/metrics").await?;
-        match text.lines().any(|one| one == line) {
-            true => Ok(()),
-            false => Err(Stop::wrong(text)),
-        }
+        expect(text.lines().any(|one| one == line), || text)
     })
     .await
 }
