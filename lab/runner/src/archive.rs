@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use crate::carried::{WORKLOAD, needs_product};
-use crate::exit::Exit;
+use crate::exit::{Exit, Usage};
 use crate::locate::Workspace;
 use crate::tier::images;
 use crate::{board, sut};
@@ -16,18 +16,12 @@ use crate::{board, sut};
 pub fn write(to: &Path, sut: Option<&Path>) -> anyhow::Result<Exit> {
     let workspace = Workspace::find()?;
     let (sut, program) = match (sut, &workspace.carried) {
-        (None, Some(_)) => return Ok(needs_product("image")),
+        (None, Some(_)) => return Err(needs_product("image").into()),
         (Some(path), Some(_)) => (sut::read(path, &workspace), workspace.root.join(WORKLOAD)),
         (Some(path), None) => (sut::read(path, &workspace), sut::build_workload(&workspace)?),
         (None, None) => (sut::build_static(&workspace), sut::build_workload(&workspace)?),
     };
-    let sut = match sut {
-        Ok(sut) => sut,
-        Err(error) => {
-            eprintln!("cnilab: --sut: {error:#}");
-            return Ok(Exit::Usage);
-        }
-    };
+    let sut = sut.context(Usage("--sut".to_owned()))?;
     let file = File::create(to).with_context(|| format!("cannot write {}", to.display()))?;
     let names = images::archive(&program, &sut.dir, file);
     for name in names.with_context(|| format!("cannot write {}", to.display()))? {

@@ -15,7 +15,7 @@ use anyhow::{Context as _, bail, ensure};
 use tempfile::TempDir;
 
 use crate::elf::{Linkage, linkage};
-use crate::exit::Exit;
+use crate::exit::Usage;
 use crate::plan::{Place, Task};
 
 /// The file that is executed: this very program, even if its path has been overwritten since.
@@ -118,21 +118,19 @@ pub fn command() -> &'static str {
     if is_carrying() { "cnilab" } else { "cargo lab" }
 }
 
-/// The exit of what a program that was packed cannot do without `--sut`.
-pub(crate) fn needs_product(what: &str) -> Exit {
-    eprintln!(
-        "cnilab: {what}: this program carries features and no product; give it one with --sut DIR, or use `cargo lab` in a workspace"
-    );
-    Exit::Usage
+/// Said of what a program that was packed cannot do without `--sut`.
+pub(crate) fn needs_product(what: &str) -> Usage {
+    Usage(format!(
+        "{what}: this program carries features and no product; give it one with --sut DIR, or use `cargo lab` in a workspace"
+    ))
 }
 
 /// Said of what a program that was packed cannot do at all.
 pub(crate) const NO_SOURCE: &str = "this program carries no source tree; use `cargo lab` in a workspace";
 
-/// The exit of that.
-pub(crate) fn needs_source(what: &str) -> Exit {
-    eprintln!("cnilab: {what}: {NO_SOURCE}");
-    Exit::Usage
+/// That, of a command.
+pub(crate) fn needs_source(what: &str) -> Usage {
+    Usage(format!("{what}: {NO_SOURCE}"))
 }
 
 /// Writes what this program carries to a directory that goes with the returned guard. `None` if it carries nothing.

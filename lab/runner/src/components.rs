@@ -19,7 +19,7 @@ use crate::locate::Workspace;
 /// Does what the command line asks for.
 pub fn start(command: &ComponentsCommand) -> anyhow::Result<Exit> {
     if carried::is_carrying() {
-        return Ok(needs_source("components"));
+        return Err(needs_source("components").into());
     }
     let (modules, cache) = places(&Workspace::find()?)?;
     let all = Components::read(&modules, &cache)?;

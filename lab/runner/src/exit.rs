@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Exit codes of `cnilab`: the one table.
 
+use std::fmt;
 use std::process::ExitCode;
 
 /// Result of a run as an exit code.
@@ -44,6 +45,26 @@ impl Exit {
             .find(|exit| i32::from(exit.code()) == code)
     }
 }
+
+/// A wrong command line, as an error or as the argument that an error is about: ends with [`Exit::Usage`].
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl Usage {
+    /// An error that says itself what is wrong.
+    #[must_use]
+    pub fn of(error: &anyhow::Error) -> Self {
+        Self(format!("{error:#}"))
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use mimalloc::MiMalloc;
 use runner::cli::Cli;
-use runner::exit::Exit;
+use runner::exit::{Exit, Usage};
 
 /// Objects are freed by other threads than made them: of the time in this process, a quarter went to the allocator of glibc (`repair`).
 #[global_allocator]
@@ -17,7 +17,8 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             eprintln!("cnilab: {error:#}");
-            Exit::Inconclusive.into()
+            let exit = if error.is::<Usage>() { Exit::Usage } else { Exit::Inconclusive };
+            exit.into()
         }
     }
 }

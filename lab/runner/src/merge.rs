@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use cluster::Probe;
 
 use crate::cli::{MergeArgs, Selection, Shard};
-use crate::exit::Exit;
+use crate::exit::{Exit, Usage};
 use crate::lacks::Lack;
 use crate::locate::Workspace;
 use crate::report::{self, Header, Report, SCHEMA};
@@ -31,13 +31,7 @@ pub fn merge(args: &MergeArgs) -> anyhow::Result<Exit> {
     };
     let given = args.reports.iter().map(|path| read(path, &dir)).collect::<anyhow::Result<Vec<_>>>();
     let merged = given.and_then(|given| Ok((files(&given)?, merged(given)?)));
-    let (files, mut report) = match merged {
-        Ok(merged) => merged,
-        Err(error) => {
-            eprintln!("cnilab: merge: {error:#}");
-            return Ok(Exit::Usage);
-        }
-    };
+    let (files, mut report) = merged.context(Usage("merge".to_owned()))?;
     let (dir, _held) = report::fresh(&dir)?;
     carry(&files, &dir, &mut report.scenarios)?;
     report.write(&dir)?;

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use crate::binaries::AGENT;
 use crate::catalogue::Catalogue;
 use crate::cli::{BuildArgs, Cli, Command, RunArgs, Selection, Version};
-use crate::exit::Exit;
+use crate::exit::{Exit, Usage};
 use crate::locate::Workspace;
 use crate::mutants::{self, weave};
 use crate::plan::{Mutants, Parts, Place, Plan, Privilege, Sut, Task, WantedCluster};
@@ -85,16 +85,12 @@ async fn perform(task: Task, place: Place) -> anyhow::Result<Exit> {
 }
 
 /// Selected scenarios. An invalid selection is a usage error.
-fn select(read: anyhow::Result<Catalogue>) -> Result<Catalogue, Exit> {
-    let catalogue = read.map_err(|error| {
-        eprintln!("cnilab: {error:#}");
-        Exit::Usage
-    })?;
-    if catalogue.entries.is_empty() {
-        eprintln!("cnilab: nothing is selected");
-        return Err(Exit::Usage);
+fn select(read: anyhow::Result<Catalogue>) -> Result<Catalogue, Usage> {
+    let catalogue = read.map_err(|error| Usage::of(&error))?;
+    match catalogue.entries.is_empty() {
+        true => Err(Usage("nothing is selected".to_owned())),
+        false => Ok(catalogue),
     }
-    Ok(catalogue)
 }
 
 fn steps(word: &str) -> anyhow::Result<Exit> {
@@ -102,8 +98,7 @@ fn steps(word: &str) -> anyhow::Result<Exit> {
     let catalogue = Catalogue::read(&workspace.root, &Selection::default())?;
     let text = vocabulary::text(&vocabulary::topics(&workspace.root, &catalogue)?, word);
     if text.is_empty() {
-        eprintln!("cnilab: no step has {word:?} in it");
-        return Ok(Exit::Usage);
+        return Err(Usage(format!("no step has {word:?} in it")).into());
     }
     board::say(text.trim_end());
     Ok(Exit::Ok)
@@ -111,40 +106,30 @@ fn steps(word: &str) -> anyhow::Result<Exit> {
 
 fn list(selection: &Selection) -> anyhow::Result<Exit> {
     let workspace = Workspace::find()?;
-    Ok(match select(Catalogue::read(&workspace.root, selection)) {
-        Ok(catalogue) => {
-            // Where defects are planted is for those who have the source.
-            let places = match &workspace.carried {
-                Some(_) => None,
-                None => Some(weave::weave(&workspace.root)?.places),
-            };
-            board::say(list::render(&catalogue, places.as_ref()).trim_end());
-            Exit::Ok
-        }
-        Err(exit) => exit,
-    })
+    let catalogue = select(Catalogue::read(&workspace.root, selection))?;
+    // Where defects are planted is for those who have the source.
+    let places = match &workspace.carried {
+        Some(_) => None,
+        None => Some(weave::weave(&workspace.root)?.places),
+    };
+    board::say(list::render(&catalogue, places.as_ref()).trim_end());
+    Ok(Exit::Ok)
 }
 
 fn clean(kubeconfig: &Path) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-    Ok(match runtime.block_on(tier::clean(kubeconfig, None, run::IN_A_CLUSTER)) {
-        Ok(removed) => {
-            removed.iter().for_each(|object| board::say(&format!("{object} is gone")));
-            if !removed.is_empty() {
-                eprintln!("cnilab: {NOT_CLEANED}");
-            }
-            Exit::Ok
-        }
-        Err(error) => {
-            eprintln!("cnilab: --kubeconfig: {error}");
-            Exit::Inconclusive
-        }
-    })
+    let removed =
+        runtime.block_on(tier::clean(kubeconfig, None, run::IN_A_CLUSTER)).context("--kubeconfig")?;
+    removed.iter().for_each(|object| board::say(&format!("{object} is gone")));
+    if !removed.is_empty() {
+        eprintln!("cnilab: {NOT_CLEANED}");
+    }
+    Ok(Exit::Ok)
 }
 
 fn build(args: &BuildArgs) -> anyhow::Result<Exit> {
     if carried::is_carrying() {
-        return Ok(carried::needs_source("build"));
+        return Err(carried::needs_source("build").into());
     }
     let build = if args.mutants { sut::build_mutants } else { sut::build };
     board::say(&build(&Workspace::find()?)?.display().to_string());
@@ -165,77 +150,45 @@ fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
         args.agent_image = Some(started::reference(AGENT));
     }
     // Before its report may be replaced by that of this run.
-    args.selection = match args.selection.resolved() {
-        Ok(selection) => selection,
-        Err(error) => {
-            eprintln!("cnilab: {error:#}");
-            return Ok(Exit::Usage);
-        }
-    };
+    args.selection = args.selection.resolved().map_err(|error| Usage::of(&error))?;
+    let wrong = |what: &str| Err(Usage(what.to_owned()).into());
     if args.on.version != Version::default() && !args.on.needs_components() {
-        eprintln!(
-            "cnilab: --version: nothing of this run is Kubernetes' own: add --real, or --api kubernetes"
-        );
-        return Ok(Exit::Usage);
+        return wrong("--version: nothing of this run is Kubernetes' own: add --real, or --api kubernetes");
     }
     let is_guest = args.kubeconfig.is_some() && args.agent_image.is_none();
     if is_guest && args.sut.is_some() {
-        eprintln!(
-            "cnilab: --sut: the product is what the cluster of --kubeconfig has, unless --agent-image says otherwise"
+        return wrong(
+            "--sut: the product is what the cluster of --kubeconfig has, unless --agent-image says otherwise",
         );
-        return Ok(Exit::Usage);
     }
     let builds = args.sut.is_none() && !is_guest;
     if workspace.carried.is_some() && builds {
-        return Ok(carried::needs_product("run"));
+        return Err(carried::needs_product("run").into());
     }
-    let catalogue = match select(Catalogue::of(&workspace.root, &args)) {
-        Ok(catalogue) => catalogue,
-        Err(exit) => return Ok(exit),
-    };
-    let mutants = match defects(&args, &workspace, &catalogue)? {
-        Ok(mutants) => mutants,
-        Err(exit) => return Ok(exit),
-    };
+    let catalogue = select(Catalogue::of(&workspace.root, &args))?;
+    let mutants = defects(&args, &workspace, &catalogue)?;
     if is_guest {
         return against_a_cluster(args, &workspace, Sut::of_cluster());
     }
     with_product(args, workspace, mutants)
 }
 
-/// Defects that the run plays, if it is to play any, with their controls; an exit code where the command line asks for what is not there.
-fn defects(
-    args: &RunArgs,
-    workspace: &Workspace,
-    catalogue: &Catalogue,
-) -> anyhow::Result<Result<Option<Mutants>, Exit>> {
-    let Some(name) = &args.mutant else { return Ok(Ok(None)) };
-    let Some(mutants) = mutants::find(workspace, name, catalogue)? else {
-        eprintln!("cnilab: --mutant {name}: no selected scenario names it (cnilab list names them all)");
-        return Ok(Err(Exit::Usage));
-    };
+/// Defects that the run plays, if it is to play any, with their controls.
+fn defects(args: &RunArgs, workspace: &Workspace, catalogue: &Catalogue) -> anyhow::Result<Option<Mutants>> {
+    let Some(name) = &args.mutant else { return Ok(None) };
+    let unnamed =
+        || Usage(format!("--mutant {name}: no selected scenario names it (cnilab list names them all)"));
+    let mutants = mutants::find(workspace, name, catalogue)?.ok_or_else(unnamed)?;
     if args.control.is_empty() {
-        return Ok(Ok(Some(mutants)));
+        return Ok(Some(mutants));
     }
-    match mutants::controls(&args.control) {
-        Ok(controls) => Ok(Ok(Some(Mutants { controls, ..mutants }))),
-        Err(error) => {
-            eprintln!("cnilab: --control: {error:#}");
-            Ok(Err(Exit::Usage))
-        }
-    }
+    let controls = mutants::controls(&args.control).context(Usage("--control".to_owned()))?;
+    Ok(Some(Mutants { controls, ..mutants }))
 }
 
 /// A run that has a product to deploy: in a sandbox, or in a cluster that it has to itself.
 fn with_product(args: RunArgs, workspace: Workspace, mutants: Option<Mutants>) -> anyhow::Result<Exit> {
-    let sut = match under_test(&args, &workspace) {
-        Ok(sut) => sut,
-        Err(error) if args.sut.is_some() => {
-            eprintln!("cnilab: --sut: {error:#}");
-            return Ok(Exit::Usage);
-        }
-        Err(error) => return Err(error),
-    };
+    let sut = under_test(&args, &workspace)?;
     if args.kubeconfig.is_some() {
         return against_a_cluster(args, &workspace, sut);
     }
@@ -252,10 +205,8 @@ fn in_a_container(args: RunArgs, workspace: &Workspace, sut: &Sut) -> anyhow::Re
 
 #[cfg(not(feature = "container"))]
 fn in_a_container(_: RunArgs, _: &Workspace, _: &Sut) -> anyhow::Result<Exit> {
-    eprintln!(
-        "cnilab: --container: this program was built without it: cargo run --package cnilab --features container -- run --container"
-    );
-    Ok(Exit::Usage)
+    let lacking = "--container: this program was built without it: cargo run --package cnilab --features container -- run --container";
+    Err(Usage(lacking.to_owned()).into())
 }
 
 /// A run in a container, which an outer process has decided on.
@@ -332,8 +283,7 @@ fn against_a_cluster(args: RunArgs, workspace: &Workspace, sut: Sut) -> anyhow::
     let ended = runtime.block_on(Box::pin(crate::run::run(plan, place)));
     match ended {
         Err(error) if matches!(error.downcast_ref(), Some(SessionError::Kubeconfig { .. })) => {
-            eprintln!("cnilab: --kubeconfig: {error:#}");
-            Ok(Exit::Usage)
+            Err(error.context(Usage("--kubeconfig".to_owned())))
         }
         ended => ended,
     }
@@ -342,7 +292,7 @@ fn against_a_cluster(args: RunArgs, workspace: &Workspace, sut: Sut) -> anyhow::
 /// System under test: given, or built with or without defects.
 fn under_test(args: &RunArgs, workspace: &Workspace) -> anyhow::Result<Sut> {
     if let Some(path) = &args.sut {
-        return sut::read(path, workspace);
+        return sut::read(path, workspace).context(Usage("--sut".to_owned()));
     }
     if args.mutant.is_some() {
         return sut::inspect_all(&sut::build_mutants(workspace)?);

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::carried::needs_product;
 use crate::cli::{Choice, Format, UpArgs};
-use crate::exit::Exit;
+use crate::exit::{Exit, Usage};
 use crate::locate::Workspace;
 use crate::plan::{Place, Privilege, Task, UpPlan, WantedCluster};
 use crate::run::Termination;
@@ -28,14 +28,8 @@ use crate::{board, report, sandbox, sut};
 pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
     let mut workspace = Workspace::find()?;
     let sut = match &args.sut {
-        Some(path) => match sut::read(path, &workspace) {
-            Ok(sut) => sut,
-            Err(error) => {
-                eprintln!("cnilab: --sut: {error:#}");
-                return Ok(Exit::Usage);
-            }
-        },
-        None if workspace.carried.is_some() => return Ok(needs_product("up")),
+        Some(path) => sut::read(path, &workspace).context(Usage("--sut".to_owned()))?,
+        None if workspace.carried.is_some() => return Err(needs_product("up").into()),
         None => sut::build_static(&workspace)?,
     };
     let workload = match workspace.carried.take() {
