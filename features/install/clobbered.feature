@@ -55,6 +55,18 @@ Feature: What others do to the CNI directory is healed (field S8 and S26; instal
     Then an event "CniConfigFight" says "somebody else keeps removing our entry from 10-lab.conflist"
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 5000 ms
 
+  @mutant:binary-unfought
+  Scenario: Another installer of the plugin is told how to stop, and met less often
+    When somebody replaces the plugin's binary 6 times, as soon as it is the node agent's
+    Then an event "CniConfigFight" says "somebody else keeps replacing the plugin's binary"
+    And the plugin's binary is the node agent's
+
+  @mutant:binary-through-link
+  Scenario: A link under the plugin's name is replaced, and what it leads to is not
+    When the plugin's binary becomes a link to another program
+    Then the plugin's binary is a file again, and that program is as it was
+    And the plugin's binary is the node agent's
+
   @millrace @mutant:own-writes-heal
   Scenario: What the settings change is no heal, and no fight however often
     When its ConfigMap sets "EXCLUDE_NAMESPACES" to "a"

@@ -61,3 +61,10 @@ Feature: A .conf of one plugin becomes a .conflist (installer faults 1 and 8; cr
     Then the configuration "10-lab.conf" is not there
     And the conflist "10-lab.conf.conflist" lists "lab-net, istio-cni" within 5000 ms
     And the runtime has loaded "lab-net, istio-cni" within 5000 ms
+
+  @mutant:remaking-unfought
+  Scenario: Who makes the .conf again and again is told how to stop, and met less often
+    Given the node agent is ready
+    When somebody restores "10-lab.conf" 6 times, as soon as it is gone
+    Then an event "CniConfigFight" says "somebody else keeps removing our entry from 10-lab.conflist"
+    And the configuration "10-lab.conf" is not there

@@ -16,22 +16,21 @@ pub mod version;
 /// Separates a file's name from the random part of its temporary's.
 const TEMPORARY: &str = ".tmp.";
 
-/// Puts `content` in the place of `path`: readers see the old file or the new one, whole, also after a crash of the machine. A symbolic link stays
-/// one: what it leads to is replaced.
+/// Puts `content` in the place of `path`: readers see the old file or the new one, whole, also after a crash of the machine. A symbolic link is
+/// replaced, and what it leads to stays as it is.
 ///
 /// # Errors
 /// The temporary is gone then, and the old file is as it was.
 pub fn atomic_write(path: &Path, content: &mut dyn Read, mode: u32) -> Result<(), FileError> {
     let failed = |cause| Doing::Write.failed(path, cause);
-    let target = behind_links(path).map_err(failed)?;
-    let temporary = temporary_of(&target).map_err(failed)?;
-    let written = fill(&temporary, content, mode).and_then(|()| fs::rename(&temporary, &target));
+    let temporary = temporary_of(path).map_err(failed)?;
+    let written = fill(&temporary, content, mode).and_then(|()| fs::rename(&temporary, path));
     if let Err(cause) = written {
         // It may not even have been made. What cannot be removed now is found by the next run.
         let _ = fs::remove_file(&temporary);
         return Err(failed(cause));
     }
-    sync_directory(&target).map_err(failed)
+    sync_directory(path).map_err(failed)
 }
 
 /// Writes and syncs the temporary.
@@ -83,7 +82,10 @@ fn directory(of: &Path) -> &Path {
 }
 
 /// Where a path leads if it is a symbolic link, even to nothing; else the path.
-fn behind_links(path: &Path) -> io::Result<PathBuf> {
+///
+/// # Errors
+/// It cannot be followed.
+pub fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     match (link, fs::canonicalize(path)) {
         (false, _) => Ok(path.to_owned()),
@@ -111,7 +113,9 @@ pub fn remove_stale_temporaries(directory: &Path, names: &dyn Fn(&str) -> bool) 
     let mut removed = 0;
     for entry in listed {
         let entry = entry.map_err(|cause| Doing::List.failed(directory, cause))?;
-        if entry.file_name().to_str().and_then(written_name).is_some_and(names) {
+        let is_written = entry.file_name().to_str().and_then(written_name).is_some_and(names);
+        // Nobody writes a directory under such a name, and one is no file to remove.
+        if is_written && entry.file_type().is_ok_and(|kind| !kind.is_dir()) {
             swap::recover(&entry.path())?;
             remove(&entry.path())?;
             removed += 1;
@@ -169,6 +173,13 @@ fn fill_buffer(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
 /// It cannot be looked at.
 pub fn mode_of(path: &Path) -> io::Result<u32> {
     Ok(fs::metadata(path)?.permissions().mode() & 0o7777)
+}
+
+/// That of a file; `None` where there is none, or a link to one.
+#[must_use]
+pub fn mode_of_own(path: &Path) -> Option<u32> {
+    let found = fs::symlink_metadata(path).ok()?;
+    found.is_file().then(|| found.permissions().mode() & 0o7777)
 }
 
 #[cfg(test)]

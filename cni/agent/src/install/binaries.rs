@@ -1,31 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The plugin's binary: every file of the source directory goes into each target directory, unless it is there already.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::BINARY;
+use super::pass::{Touch, Written};
 use crate::files::version::FileVersion;
 use crate::files::{self, Doing, FileError};
 use crate::settings::Places;
 
-/// Verified binaries, which are not read again while nobody touched them.
+/// Binaries that were written or verified. A verified one is not read again while nobody touched it.
 #[derive(Debug, Default)]
-pub struct Known(Vec<(PathBuf, [FileVersion; 2])>);
+pub struct Known(BTreeMap<PathBuf, KnownBinary>);
 
-/// Puts right what is not. Whether anything was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct KnownBinary {
+    source: FileVersion,
+    /// As it was when it was compared.
+    verified: Option<FileVersion>,
+}
+
+/// Puts right what is not; while somebody is fought over it, only what nobody else changed.
 ///
 /// # Errors
 /// The first file that could not be.
-pub fn install(places: &Places, known: &mut Known) -> Result<bool, FileError> {
-    let mut changed = false;
+pub fn install(places: &Places, known: &mut Known, touch: &Touch) -> Result<Written, FileError> {
+    let mut written = Written::Not;
     for source in shipped(&places.source_dir)? {
         for directory in &places.target_dirs {
-            changed |= install_one(&source, directory, known)?;
+            written = written.max(install_one(&source, directory, known, touch)?);
         }
     }
-    Ok(changed)
+    Ok(written)
 }
 
 /// Files in the image.
@@ -45,39 +54,38 @@ fn shipped(directory: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(files)
 }
 
-fn install_one(source: &Path, directory: &Path, known: &mut Known) -> Result<bool, FileError> {
-    let Some(name) = source.file_name() else { return Ok(false) };
+fn install_one(
+    source: &Path,
+    directory: &Path,
+    known: &mut Known,
+    touch: &Touch,
+) -> Result<Written, FileError> {
+    let Some(name) = source.file_name() else { return Ok(Written::Not) };
     let target = directory.join(name);
-    if known.holds(source, &target) {
-        return Ok(false);
+    let unread = |cause| Doing::Read.failed(source, cause);
+    // Before they are compared: what takes the place of one meanwhile has another version.
+    let now = KnownBinary {
+        source: FileVersion::of(source).map_err(unread)?,
+        verified: FileVersion::of(&target).ok(),
+    };
+    let before = known.0.get(&target).copied();
+    if now.verified.is_some() && before == Some(now) {
+        return Ok(Written::Not);
     }
     files::remove_stale_temporaries(directory, &|stale| *stale == *name)?;
-    let mode = files::mode_of(source).map_err(|cause| Doing::Read.failed(source, cause))?;
-    let right = files::mode_of(&target).is_ok_and(|is| is == mode) && files::same_content(source, &target)?;
-    if !right {
-        let mut content = File::open(source).map_err(|cause| Doing::Read.failed(source, cause))?;
-        files::atomic_write(&target, &mut content, mode)?;
-        tracing::info!(target: "install", path = %target.display(), "installed the plugin's binary");
+    let mode = files::mode_of(source).map_err(unread)?;
+    if files::mode_of_own(&target) == Some(mode) && files::same_content(source, &target)? {
+        known.0.insert(target, now);
+        return Ok(Written::Not);
     }
-    // Read back before it is cached: a write that went elsewhere is found by the next pass.
-    if right {
-        known.remember(source, target);
-    }
-    Ok(!right)
-}
-
-impl Known {
-    fn holds(&self, source: &Path, target: &Path) -> bool {
-        let Some((_, versions)) = self.0.iter().find(|(path, _)| path == target) else { return false };
-        [source, target].map(|path| FileVersion::of(path).ok()) == versions.map(Some)
-    }
-
-    fn remember(&mut self, source: &Path, target: PathBuf) {
-        self.0.retain(|(path, _)| *path != target);
-        if let (Ok(from), Ok(to)) = (FileVersion::of(source), FileVersion::of(&target)) {
-            self.0.push((target, [from, to]));
-        }
-    }
+    let written = Written::after(before.is_some_and(|before| before.source == now.source));
+    written.may(&target, touch)?;
+    let mut content = File::open(source).map_err(unread)?;
+    files::atomic_write(&target, &mut content, mode)?;
+    tracing::info!(target: "install", path = %target.display(), "installed the plugin's binary");
+    // Not verified: a write that went elsewhere is found by the next pass.
+    known.0.insert(target, KnownBinary { verified: None, ..now });
+    Ok(written)
 }
 
 /// True if each target directory has a binary, up to date or not.

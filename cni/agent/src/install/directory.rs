@@ -44,10 +44,17 @@ fn read_files(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<Directo
     let mut now = DirectorySnapshot::default();
     for entry in fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        if !wanted(&name) {
-            continue;
-        }
+        let name = match entry.file_name().into_string() {
+            Ok(name) if wanted(&name) => name,
+            // Runtimes read it, and it may be the first one.
+            Err(name) if wanted(&name.to_string_lossy()) => {
+                let why = io::Error::new(io::ErrorKind::InvalidData, "its name is no UTF-8; rename it");
+                let denied = Content::Denied(Doing::Read.failed(&entry.path(), why).to_string());
+                now.files.insert(name.to_string_lossy().into_owned(), denied);
+                continue;
+            }
+            _ => continue,
+        };
         if let Ok(mode) = files::mode_of(&entry.path()) {
             now.modes.insert(name.clone(), mode);
         }
@@ -100,7 +107,7 @@ fn content(path: &Path) -> io::Result<Option<String>> {
         return Ok(None);
     }
     if found.len() > LARGEST {
-        return Err(io::Error::other(format!("{} bytes are too many", found.len())));
+        return Err(too_large(found.len()));
     }
     match String::from_utf8(fs::read(path)?) {
         Ok(text) => Ok(Some(text)),
@@ -112,6 +119,10 @@ fn content(path: &Path) -> io::Result<Option<String>> {
             }
         }
     }
+}
+
+fn too_large(bytes: u64) -> io::Error {
+    io::Error::other(format!("{bytes} bytes are too many"))
 }
 
 /// Takes one step that was decided on a snapshot. `ours` is the mode of files that are ours.
@@ -154,11 +165,15 @@ fn write(
         }
     };
     let path = directory.join(name);
+    if text.len() as u64 > LARGEST {
+        return Err(Doing::Write.failed(&path, too_large(text.len() as u64)));
+    }
     match now.files.get(name) {
         Some(Content::Text(read)) => files::replace(&path, Some(read), text, mode),
         None => files::replace(&path, None, text, mode),
         // There is no text that could get lost.
         Some(Content::Unreadable(_) | Content::Denied(_)) => {
+            let path = files::behind_links(&path).map_err(|cause| Doing::Write.failed(&path, cause))?;
             files::atomic_write(&path, &mut text.as_bytes(), mode).map(|()| Replaced::Done)
         }
     }

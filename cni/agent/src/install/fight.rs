@@ -66,6 +66,12 @@ impl Rival {
     }
 }
 
+/// Message for operators, of a file that is all ours.
+#[must_use]
+pub fn reason_of_files(what: &str) -> String {
+    format!("somebody else keeps replacing {what}; find out who installs the same plugin, and remove that")
+}
+
 /// Message for operators.
 #[must_use]
 pub fn reason(file: &str, rival: Rival) -> String {

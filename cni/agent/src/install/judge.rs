@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::fight::{self, Fight, Rival};
-use super::pass::{ConflistError, PassReport, Touch};
+use super::pass::{ConflistError, PassReport, Permits, Touch, Written};
 use super::task::InstallContext;
 use crate::conflist::plan::Step;
 use crate::events::{About, EventReason};
@@ -37,6 +37,9 @@ pub struct Look {
 pub struct Judge {
     fight: Fight,
     rival: Rival,
+    files: Fight,
+    /// Contested of them.
+    contested: &'static str,
     right: Option<Right>,
     said: Option<Said>,
     failures: u32,
@@ -65,12 +68,17 @@ impl Right {
 }
 
 impl Judge {
-    /// Decides if the configuration may be touched now.
+    /// Decides what may be touched now.
     #[must_use]
-    pub fn touch(&self, now: Instant) -> Touch {
-        match self.fight.hold(now) {
-            Some(_) => Touch::Later(fight::reason(self.file().unwrap_or("the configuration"), self.rival)),
+    pub fn permits(&self, now: Instant) -> Permits {
+        let unless = |fight: &Fight, why: &dyn Fn() -> String| match fight.hold(now) {
+            Some(_) => Touch::Later(why()),
             None => Touch::Now,
+        };
+        let file = self.file().unwrap_or("the configuration");
+        Permits {
+            conflist: unless(&self.fight, &|| fight::reason(file, self.rival)),
+            files: unless(&self.files, &|| fight::reason_of_files(self.contested)),
         }
     }
 
@@ -94,6 +102,7 @@ impl Judge {
             Err(error) => readiness.wrong(Part::Conflist, error.to_string()),
         }
         self.heal(look, context);
+        self.heal_files(look, context);
         self.count(report, context);
         self.next(report, look.begun)
     }
@@ -106,10 +115,9 @@ impl Judge {
             if report.conflist.is_ok() && !report.steps.is_empty() {
                 context.metrics.healed(since.elapsed());
             }
-            let is_again = |step: &&Step| matches!(step, Step::Write { name, .. } if *name == before.file);
-            let mut writes = report.steps.iter().filter(is_again);
-            if writes.any(|_| self.fight.healed(*begun).is_some()) {
-                tell_fight(&before.file, self.rival, context);
+            if (0..rounds(&report.steps)).any(|_| self.fight.healed(*begun).is_some()) {
+                context.metrics.fight();
+                tell_fight(fight::reason(&before.file, self.rival), context);
             }
         }
         if let Ok(file) = &report.conflist {
@@ -119,11 +127,23 @@ impl Judge {
         }
     }
 
+    /// Records that a file of ours was replaced.
+    fn heal_files(&mut self, look: &Look, context: &InstallContext) {
+        let is_again = |written: Option<&Written>| written == Some(&Written::Again);
+        let of_binaries = is_again(look.report.binaries.as_ref().ok());
+        if of_binaries || is_again(look.report.kubeconfig.as_ref().ok()) {
+            self.contested = if of_binaries { "the plugin's binary" } else { "the plugin's credentials" };
+            if self.files.healed(look.begun).is_some() {
+                tell_fight(fight::reason_of_files(self.contested), context);
+            }
+        }
+    }
+
     fn count(&mut self, report: &PassReport, context: &InstallContext) {
         let (result, failure) = outcome(report);
         let changed = !report.steps.is_empty()
-            || matches!(report.binaries, Ok(true))
-            || matches!(report.kubeconfig, Ok(true));
+            || report.binaries.as_ref().is_ok_and(|binaries| *binaries != Written::Not)
+            || report.kubeconfig.as_ref().is_ok_and(|kubeconfig| *kubeconfig != Written::Not);
         let said = failure.map_or(Said::Installed, Said::Not);
         let news = self.said.as_ref().is_none_or(|before| *before != said);
         // A failure that lasts is counted each time, so that its rate tells of it.
@@ -151,14 +171,20 @@ impl Judge {
             0 => NET,
             many => SOON.saturating_mul(1 << many.min(10)).min(LATE),
         };
-        self.fight.hold(begun).map_or(wait, |hold| wait.min(hold))
+        [&self.fight, &self.files].into_iter().filter_map(|fight| fight.hold(begun)).fold(wait, Duration::min)
     }
 }
 
-fn tell_fight(file: &str, rival: Rival, context: &InstallContext) {
-    let why = fight::reason(file, rival);
-    tracing::warn!(target: "install", file, "{why}");
-    context.metrics.fight();
+/// Rounds of a fight in a pass: as often as one file was touched. Whoever makes a file again that we remove is fought, too.
+fn rounds(steps: &[Step]) -> usize {
+    let name = |step: &Step| match step {
+        Step::Write { name, .. } | Step::Remove { name } => name.clone(),
+    };
+    steps.iter().map(|step| steps.iter().filter(|other| name(other) == name(step)).count()).max().unwrap_or(0)
+}
+
+fn tell_fight(why: String, context: &InstallContext) {
+    tracing::warn!(target: "install", "{why}");
     let node = context.settings.borrow().own.node.clone();
     if !node.is_empty() {
         context.events.record(About::Node(node), EventReason::CniConfigFight, why);

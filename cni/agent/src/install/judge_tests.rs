@@ -56,8 +56,8 @@ fn write() -> Step {
 
 fn right(wrote: bool) -> PassReport {
     PassReport {
-        binaries: Ok(false),
-        kubeconfig: Ok(false),
+        binaries: Ok(Written::Not),
+        kubeconfig: Ok(Written::Not),
         conflist: Ok("10.conflist".to_owned()),
         steps: wrote.then(write).into_iter().collect(),
         rival: Rival::Unknown,
@@ -72,7 +72,7 @@ fn what_the_settings_change_is_no_heal_and_no_fight() {
         bench.look(excluded, right(false));
     }
     bench.has(&["millrace_heal_seconds_count 0", "millrace_conflist_fights_total 0"]);
-    assert_eq!(bench.judge.touch(bench.now), Touch::Now);
+    assert_eq!(bench.judge.permits(bench.now).conflist, Touch::Now);
 }
 
 #[test]
@@ -84,10 +84,10 @@ fn what_somebody_undoes_is_a_heal_and_in_the_end_a_fight() {
     }
     bench.has(&["millrace_heal_seconds_count 4", "millrace_conflist_fights_total 0"]);
     bench.look("b", right(true));
-    assert_eq!(bench.judge.touch(bench.now), Touch::Now);
+    assert_eq!(bench.judge.permits(bench.now).conflist, Touch::Now);
     bench.look("b", right(true));
     bench.has(&["millrace_heal_seconds_count 5", "millrace_conflist_fights_total 1"]);
-    assert!(matches!(bench.judge.touch(bench.now), Touch::Later(_)));
+    assert!(matches!(bench.judge.permits(bench.now).conflist, Touch::Later(_)));
 }
 
 #[test]
@@ -100,7 +100,33 @@ fn whoever_reverts_each_write_of_a_pass_is_fought_after_two() {
     bench.has(&["millrace_conflist_fights_total 0"]);
     bench.look("a", restless());
     bench.has(&["millrace_heal_seconds_count 0", "millrace_conflist_fights_total 1"]);
-    assert!(matches!(bench.judge.touch(bench.now), Touch::Later(_)));
+    assert!(matches!(bench.judge.permits(bench.now).conflist, Touch::Later(_)));
+}
+
+#[test]
+fn whoever_makes_a_file_again_that_is_removed_is_fought_as_well() {
+    let mut bench = Bench::new();
+    bench.look("a", right(true));
+    for _ in 0..5 {
+        let again = vec![Step::Remove { name: "10.conf".to_owned() }];
+        bench.look("a", PassReport { steps: again, ..right(false) });
+    }
+    bench.has(&["millrace_conflist_fights_total 1"]);
+    assert!(matches!(bench.judge.permits(bench.now).conflist, Touch::Later(_)));
+}
+
+#[test]
+fn whoever_replaces_a_file_of_ours_again_and_again_is_fought_over_that_alone() {
+    let mut bench = Bench::new();
+    for _ in 0..5 {
+        assert_eq!(bench.judge.permits(bench.now), Permits::ALL);
+        bench.look("a", PassReport { binaries: Ok(Written::Again), ..right(false) });
+    }
+    let permits = bench.judge.permits(bench.now);
+    let Touch::Later(why) = permits.files else { panic!("{permits:?}") };
+    assert!(why.contains("the plugin's binary"), "{why}");
+    assert_eq!(permits.conflist, Touch::Now);
+    bench.has(&["millrace_conflist_fights_total 0"]);
 }
 
 #[test]

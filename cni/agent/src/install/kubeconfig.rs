@@ -8,6 +8,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::KUBECONFIG;
+use super::pass::{Touch, Written};
 use crate::api::TokenExpiry;
 use crate::files::{self, Doing, FileError};
 use crate::settings::Settings;
@@ -31,11 +32,15 @@ pub fn path(settings: &Settings) -> PathBuf {
     settings.places.run_dir.join(KUBECONFIG)
 }
 
-/// Writes the file unless it is up to date; returns true if written.
+/// Writes the file unless it is up to date; while somebody is fought over it, only if what it is to say has changed. `last` is what was written last.
 ///
 /// # Errors
 /// The old file stays.
-pub fn install(settings: &Settings) -> Result<bool, KubeconfigError> {
+pub fn install(
+    settings: &Settings,
+    last: &mut Option<String>,
+    touch: &Touch,
+) -> Result<Written, KubeconfigError> {
     let given = &settings.kubeconfig;
     let server = given.server.url().map_err(KubeconfigError::Unset)?;
     let token_file = settings.places.token_file();
@@ -52,12 +57,16 @@ pub fn install(settings: &Settings) -> Result<bool, KubeconfigError> {
     let content = render(&server, authority.as_deref(), &token);
     let path = path(settings);
     let right = fs::read(&path).is_ok_and(|is| is == content.as_bytes())
-        && files::mode_of(&path).is_ok_and(|mode| mode == given.mode);
-    if !right {
-        files::atomic_write(&path, &mut content.as_bytes(), given.mode)?;
-        tracing::info!(target: "install", path = %path.display(), server, "wrote the plugin's credentials");
+        && files::mode_of_own(&path) == Some(given.mode);
+    if right {
+        return Ok(Written::Not);
     }
-    Ok(!right)
+    let written = Written::after(last.as_ref() == Some(&content));
+    written.may(&path, touch)?;
+    files::atomic_write(&path, &mut content.as_bytes(), given.mode)?;
+    tracing::info!(target: "install", path = %path.display(), server, "wrote the plugin's credentials");
+    *last = Some(content);
+    Ok(written)
 }
 
 /// When the token expires that the plugin has, in seconds since 1970; `None` if it has none, or one that does not say.

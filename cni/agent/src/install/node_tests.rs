@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::claim::{Claim, InstallerRole};
 use super::kubeconfig;
-use super::pass::{ConflistError, Installer, PassReport, Touch};
+use super::pass::{ConflistError, Installer, PassReport, Permits, Touch, Written};
 use super::uninstall::{BinaryRemoval, uninstall};
 use crate::conflist::plan::NotRight;
 use crate::files;
@@ -74,7 +74,7 @@ impl Node {
     }
 
     fn pass(&mut self) -> PassReport {
-        self.installer.pass(&self.settings, &Touch::Now)
+        self.installer.pass(&self.settings, &Permits::ALL)
     }
 
     /// Files below the node's root.
@@ -101,13 +101,13 @@ impl Node {
 fn a_node_gets_everything_once() {
     let mut node = Node::new();
     let report = node.pass();
-    assert!(matches!((report.binaries, report.kubeconfig), (Ok(true), Ok(true))));
+    assert!(matches!((report.binaries, report.kubeconfig), (Ok(Written::New), Ok(Written::New))));
     assert_eq!((report.conflist.unwrap(), report.steps.len()), ("10.conflist".to_owned(), 1));
     assert_eq!(node.files(), ["bin/istio-cni", "net.d/10.conflist", "run/istio-cni-kubeconfig"]);
     assert_eq!(files::mode_of(&node.at("bin/istio-cni")).unwrap(), 0o755);
     assert_eq!(files::mode_of(&node.at("run/istio-cni-kubeconfig")).unwrap(), 0o600);
     let report = node.pass();
-    assert!(matches!((report.binaries, report.kubeconfig), (Ok(false), Ok(false))));
+    assert!(matches!((report.binaries, report.kubeconfig), (Ok(Written::Not), Ok(Written::Not))));
     assert!(report.conflist.is_ok() && report.steps.is_empty());
 }
 
@@ -125,7 +125,7 @@ fn the_credentials_say_what_kubelet_gave() {
     node.write("account/token", "newer");
     node.settings.kubeconfig.skip_verify = true;
     node.settings.kubeconfig.mode = 0o640;
-    assert!(matches!(node.pass().kubeconfig, Ok(true)));
+    assert!(matches!(node.pass().kubeconfig, Ok(Written::New)));
     assert_eq!(read(&node)["users"][0]["user"]["token"], "newer");
     let cluster = json!({"server": "https://[fd00::1]:443", "insecure-skip-tls-verify": true});
     assert_eq!(read(&node)["clusters"][0]["cluster"], cluster);
@@ -162,7 +162,7 @@ fn a_run_directory_that_somebody_removed_is_made_again() {
     let mut node = Node::new();
     node.pass();
     fs::remove_dir_all(node.at("run")).unwrap();
-    assert!(matches!(node.pass().kubeconfig, Ok(true)));
+    assert!(matches!(node.pass().kubeconfig, Ok(Written::Again)));
     assert!(kubeconfig::path(&node.settings).is_file());
 }
 
@@ -287,22 +287,25 @@ fn the_binary_stays_where_a_file_that_cannot_be_read_or_changed_names_it() {
 #[test]
 fn credentials_that_nobody_could_use_replace_none() {
     let mut node = Node::new();
-    node.installer.pass(&node.settings, &Touch::Now);
+    node.installer.pass(&node.settings, &Permits::ALL);
     let before = node.text("run/istio-cni-kubeconfig");
     for (file, text) in [("token", "\n"), ("ca.crt", ""), ("ca.crt", "\n")] {
         let place = format!("account/{file}");
         let good = node.text(&place);
         node.write(&place, text);
-        let report = node.installer.pass(&node.settings, &Touch::Now);
+        let report = node.installer.pass(&node.settings, &Permits::ALL);
         let error = report.kubeconfig.unwrap_err().to_string();
         assert!(error.contains(file), "{error}");
         assert_eq!(node.text("run/istio-cni-kubeconfig"), before);
         node.write(&place, &good);
     }
-    assert!(matches!(node.installer.pass(&node.settings, &Touch::Now).kubeconfig, Ok(false)));
+    assert!(matches!(node.installer.pass(&node.settings, &Permits::ALL).kubeconfig, Ok(Written::Not)));
     node.write("account/ca.crt", "no certificate");
-    let report = node.installer.pass(&node.settings, &Touch::Now);
-    assert!(matches!(report.kubeconfig, Ok(true)), "upstream's agent hands it on as well: {report:?}");
+    let report = node.installer.pass(&node.settings, &Permits::ALL);
+    assert!(
+        matches!(report.kubeconfig, Ok(Written::New)),
+        "upstream's agent hands it on as well: {report:?}"
+    );
 }
 
 /// A DaemonSet that surges: two versions, two tokens, one node.
@@ -323,10 +326,14 @@ fn two_agents_of_two_versions_do_not_heal_each_other() {
     let (mut first, mut second) = (Claim::new(&old.at("run"), "old"), Claim::new(&old.at("run"), "new"));
     let mut new = Installer::default();
     let looks = |claim: &mut Claim, installer: &mut Installer, settings: &Settings| {
-        (claim.stand() == InstallerRole::Installs).then(|| installer.pass(settings, &Touch::Now))
+        (claim.stand() == InstallerRole::Installs).then(|| installer.pass(settings, &Permits::ALL))
     };
-    let wrote =
-        |report: &PassReport| matches!((&report.binaries, &report.kubeconfig), (Ok(true), _) | (_, Ok(true)));
+    let wrote = |report: &PassReport| {
+        !matches!(
+            (&report.binaries, &report.kubeconfig),
+            (Ok(Written::Not) | Err(_), Ok(Written::Not) | Err(_))
+        )
+    };
     assert!(looks(&mut first, &mut old.installer, &old.settings).is_some_and(|report| wrote(&report)));
     assert!(looks(&mut second, &mut new, &settings).is_some_and(|report| wrote(&report)));
     for _ in 0..3 {
@@ -337,4 +344,52 @@ fn two_agents_of_two_versions_do_not_heal_each_other() {
     drop(second);
     assert!(looks(&mut first, &mut old.installer, &old.settings).is_some_and(|report| wrote(&report)));
     assert_eq!(old.text("bin/istio-cni"), "plugin");
+}
+
+#[test]
+fn a_link_under_a_name_of_ours_is_replaced_and_what_it_leads_to_stays() {
+    let mut node = Node::new();
+    node.pass();
+    for name in ["bin/istio-cni", "run/istio-cni-kubeconfig"] {
+        node.write("elsewhere", "theirs");
+        fs::remove_file(node.at(name)).unwrap();
+        symlink(node.at("elsewhere"), node.at(name)).unwrap();
+        node.pass();
+        assert!(node.at(name).symlink_metadata().unwrap().is_file(), "{name}");
+        assert_eq!(node.text("elsewhere"), "theirs");
+    }
+}
+
+#[test]
+fn what_somebody_replaced_is_written_again_unless_they_are_fought_over_it() {
+    let mut node = Node::new();
+    node.pass();
+    for name in ["bin/istio-cni", "run/istio-cni-kubeconfig"] {
+        node.write(name, "theirs");
+    }
+    let report = node.pass();
+    assert!(matches!((report.binaries, report.kubeconfig), (Ok(Written::Again), Ok(Written::Again))));
+    for name in ["bin/istio-cni", "run/istio-cni-kubeconfig"] {
+        node.write(name, "theirs");
+    }
+    let held = Permits { files: Touch::Later("it is a fight".to_owned()), ..Permits::ALL };
+    let report = node.installer.pass(&node.settings, &held);
+    assert!(report.binaries.unwrap_err().to_string().contains("it is a fight"));
+    assert!(report.kubeconfig.is_err() && report.conflist.is_ok());
+    assert_eq!(node.text("bin/istio-cni"), "theirs");
+    node.write("account/token", "newer");
+    let report = node.installer.pass(&node.settings, &held);
+    assert!(matches!(report.kubeconfig, Ok(Written::New)), "the plugin needs the new one");
+}
+
+#[test]
+fn a_directory_under_a_temporarys_name_and_a_name_that_is_no_text_are_told_or_passed_over() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut node = Node::new();
+    fs::create_dir(node.at("net.d/10.conflist.tmp.12")).unwrap();
+    assert!(node.pass().conflist.is_ok());
+    let name = std::ffi::OsStr::from_bytes(b"0\xff.conflist");
+    fs::write(node.at("net.d").join(name), PRIMARY).unwrap();
+    let error = node.pass().conflist.unwrap_err().to_string();
+    assert!(error.contains("no UTF-8"), "{error}");
 }

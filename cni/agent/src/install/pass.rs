@@ -2,6 +2,8 @@
 //! One look at everything that has to be on the node, and what it takes to put it right. What it then says was read back.
 
 use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
 
 use super::binaries::{self, Known};
 use super::fight::Rival;
@@ -12,7 +14,7 @@ use crate::conflist::OUR_TYPE;
 use crate::conflist::entry::{self, EntryError};
 use crate::conflist::plan::{DesiredConflist, NotRight, Plan, Step};
 use crate::conflist::scan::DirectorySnapshot;
-use crate::files::{self, FileError, Replaced};
+use crate::files::{self, Doing, FileError, Replaced};
 use crate::settings::Settings;
 
 /// More rounds than any plan needs: another writer is active all the time.
@@ -47,13 +49,57 @@ pub enum Touch {
     Later(String),
 }
 
+/// What a pass did about a file that is all ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Written {
+    /// Nothing: it was right.
+    Not,
+    /// It was not there, or is to be another one now.
+    New,
+    /// It is to be what this process wrote before: somebody else had replaced it.
+    Again,
+}
+
+impl Written {
+    /// What a write is, after one of the same content or not.
+    #[must_use]
+    pub fn after(same: bool) -> Self {
+        if same { Self::Again } else { Self::New }
+    }
+
+    /// Decides if it may be written.
+    ///
+    /// # Errors
+    /// Somebody is fought over it.
+    pub fn may(self, path: &Path, touch: &Touch) -> Result<(), FileError> {
+        match (self, touch) {
+            (Self::Again, Touch::Later(why)) => Err(Doing::Write.failed(path, io::Error::other(why.clone()))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Permissions of a pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permits {
+    /// Configurations.
+    pub conflist: Touch,
+    /// Binaries that are as they were shipped before, and credentials that say what they said.
+    pub files: Touch,
+}
+
+impl Permits {
+    /// Nobody is fought.
+    pub const ALL: Self = Self { conflist: Touch::Now, files: Touch::Now };
+}
+
 /// Report of a pass.
 #[derive(Debug)]
 pub struct PassReport {
-    /// True if a binary was written.
-    pub binaries: Result<bool, FileError>,
-    /// True if the credentials were written.
-    pub kubeconfig: Result<bool, KubeconfigError>,
+    /// Of all binaries.
+    pub binaries: Result<Written, FileError>,
+    /// Of the credentials.
+    pub kubeconfig: Result<Written, KubeconfigError>,
     /// File with our entry.
     pub conflist: Result<String, ConflistError>,
     /// Steps taken on configurations.
@@ -66,6 +112,8 @@ pub struct PassReport {
 #[derive(Debug, Default)]
 pub struct Installer {
     known: Known,
+    /// The credentials that were written last.
+    credentials: Option<String>,
     made: BTreeSet<String>,
     versions: Versions,
     /// Temporaries that a killed agent left among the configurations were removed.
@@ -75,11 +123,11 @@ pub struct Installer {
 
 impl Installer {
     /// Reconciles the node.
-    pub fn pass(&mut self, settings: &Settings, touch: &Touch) -> PassReport {
-        let binaries = binaries::install(&settings.places, &mut self.known);
-        let kubeconfig = credentials(settings);
+    pub fn pass(&mut self, settings: &Settings, permits: &Permits) -> PassReport {
+        let binaries = binaries::install(&settings.places, &mut self.known, &permits.files);
+        let kubeconfig = credentials(settings, &mut self.credentials, &permits.files);
         let mut steps = Vec::new();
-        let conflist = self.conflist(settings, touch, &mut steps);
+        let conflist = self.conflist(settings, &permits.conflist, &mut steps);
         PassReport { binaries, kubeconfig, conflist, steps, rival: self.rival }
     }
 
@@ -150,13 +198,17 @@ impl Installer {
     }
 }
 
-/// The credentials, and the directory that they are in. Whether they were not right.
-fn credentials(settings: &Settings) -> Result<bool, KubeconfigError> {
+/// The credentials, and the directory that they are in.
+fn credentials(
+    settings: &Settings,
+    last: &mut Option<String>,
+    touch: &Touch,
+) -> Result<Written, KubeconfigError> {
     let run_dir = &settings.places.run_dir;
     files::make_directory(run_dir)?;
     // Not those of the back end's record, which is written beside this.
     files::remove_stale_temporaries(run_dir, &|name| name == KUBECONFIG)?;
-    kubeconfig::install(settings)
+    kubeconfig::install(settings, last, touch)
 }
 
 /// Decides if the configuration may be changed now.

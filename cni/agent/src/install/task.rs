@@ -68,10 +68,10 @@ pub async fn run(mut context: InstallContext, stop: CancellationToken) -> Result
         let (mut wait, since) = (judge::NET, changed_at.take());
         if turn.is_ours() {
             let begun = Instant::now();
-            let touch = judge.touch(begun);
+            let permits = judge.permits(begun);
             let (mut pass, by) = (std::mem::take(&mut installer), settings.clone());
             let looked = spawn_blocking(move || {
-                let report = pass.pass(&by, &touch);
+                let report = pass.pass(&by, &permits);
                 (pass, report, kubeconfig::token_expires(&by))
             });
             let Ok((pass, report, expires)) = looked.await else { continue };

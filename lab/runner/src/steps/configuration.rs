@@ -110,16 +110,17 @@ async fn somebody_restores_in_place(world: &mut LabWorld, file: String) -> Step 
 }
 
 /// Fights: restores it again after each heal.
-#[when(regex = r#"^somebody restores "([^"]+)" (\d+) times, as soon as it is changed$"#)]
-async fn fights(world: &mut LabWorld, file: String, times: u32) -> Step {
+#[when(regex = r#"^somebody restores "([^"]+)" (\d+) times, as soon as it is (changed|gone)$"#)]
+async fn fights(world: &mut LabWorld, file: String, times: u32, how: String) -> Step {
     let text = before(world, &file)?;
     let node = files(world).await?;
     let path = node.paths.conf_dir.join(file);
     for _ in 0..times {
-        node.until(SOON, &[&path], async || {
-            expect(node.text(&path).await?.contains(PLUGIN), || "nobody changed it")
-        })
-        .await?;
+        let healed = async || match how.as_str() {
+            "gone" => Ok(!node.exists(&path).await?),
+            _ => Ok::<_, Stop>(node.text(&path).await?.contains(PLUGIN)),
+        };
+        node.until(SOON, &[&path], async || expect(healed().await?, || "nobody changed it")).await?;
         node.write(&path, &text).await?;
     }
     Ok(())

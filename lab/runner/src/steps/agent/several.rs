@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cluster::PodName;
-use cluster::hand::Writing;
+use cluster::hand::{Kind, Writing};
 use cucumber::{then, when};
 use serde_json::{Value, json};
 
@@ -15,12 +15,15 @@ use super::objects::{self, Job};
 use crate::binaries::PLUGIN;
 use crate::steps::files::{files, wrong};
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect};
 
 /// Pod of the other version.
 const BESIDE: &str = "istio-cni-node-surge";
 /// Directory of the node with the files of its image.
 const OTHER: &str = "/srv/other-version";
+/// A program beside the plugin, and what it holds.
+const ANOTHER: &str = "another";
+const OTHER_PROGRAM: &[u8] = b"#!/bin/sh\nexit 1\n";
 /// Deadline of a take-over.
 const SOON: Duration = Duration::from_secs(20);
 
@@ -103,4 +106,43 @@ async fn purge(world: &mut LabWorld) -> Step {
     }
     run_to_its_end(world, NAME, pod).await?;
     Ok(())
+}
+
+/// Another installer's, which answers each of the agent's writes.
+#[when(regex = r"^somebody replaces the plugin's binary (\d+) times, as soon as it is the node agent's$")]
+async fn replaces(world: &mut LabWorld, times: u32) -> Step {
+    let node = files(world).await?;
+    let path = node.paths.bin_dir.join(PLUGIN);
+    let binary = node.hand.read(&path).await.map_err(wrong)?;
+    for _ in 0..times {
+        let healed = async || Ok::<_, Stop>(node.hand.read(&path).await.map_err(wrong)? == binary);
+        node.until(SOON, &[&path], async || expect(healed().await?, || "nobody healed it")).await?;
+        node.hand.write(&path, OTHER_PROGRAM, Writing::Whole { mode: 0o755 }).await?;
+    }
+    Ok(())
+}
+
+/// A program of the same directory.
+#[when("the plugin's binary becomes a link to another program")]
+async fn becomes_link(world: &mut LabWorld) -> Step {
+    let node = files(world).await?;
+    let directory = &node.paths.bin_dir;
+    let (path, link) = (directory.join(PLUGIN), directory.join("another.link"));
+    node.hand.write(&directory.join(ANOTHER), OTHER_PROGRAM, Writing::Whole { mode: 0o755 }).await?;
+    node.hand.link(&link, Path::new(ANOTHER)).await?;
+    Ok(node.hand.rename(&link, &path).await?)
+}
+
+/// Waits until it is no link any more.
+#[then("the plugin's binary is a file again, and that program is as it was")]
+async fn file_again(world: &mut LabWorld) -> Step {
+    let node = files(world).await?;
+    let path = node.paths.bin_dir.join(PLUGIN);
+    node.until(SOON, &[&path], async || {
+        let kind = node.hand.look(&path).await?.map(|entry| entry.kind);
+        expect(kind == Some(Kind::File), || format!("it is {kind:?}"))
+    })
+    .await?;
+    let other = node.hand.read(&node.paths.bin_dir.join(ANOTHER)).await.map_err(wrong)?;
+    expect(other == OTHER_PROGRAM, || format!("it has {} bytes", other.len()))
 }
