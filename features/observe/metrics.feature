@@ -22,7 +22,7 @@ Feature: The agent's metrics have upstream's names
 
   @mutant:failures-counted-once
   Scenario: A failure that lasts is counted again and again
-    Given the node has no network yet
+    Given the primary CNI has yet to write its list
     And the node agent is on the host's network
     When the node agent is deployed
     Then its metrics have "istio_cni_installs_total{result='CREATE_CNI_CONFIG_FAILURE'} 2"

@@ -4,7 +4,7 @@ Feature: The agent says what keeps it from being ready
 
   @millrace @mutant:readyz-always
   Scenario: A node without a network has no ready agent, even where the agent needs none itself
-    Given the node has no network yet
+    Given the primary CNI has yet to write its list
     And the node agent is on the host's network
     And the node agent is deployed
     Then the node agent is not ready: "conflist: "
@@ -13,7 +13,7 @@ Feature: The agent says what keeps it from being ready
     And its metrics have "istio_cni_install_ready 0"
     And its metrics have "millrace_part_right{part='conflist'} 0"
     And its metrics have "millrace_part_right{part='binaries'} 1"
-    When the network comes
+    When the primary CNI writes its list
     Then the node agent becomes ready within 5 s
     And its port 8000 answers "/readyz" with 200
     And its metrics have "istio_cni_install_ready 1"

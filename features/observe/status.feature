@@ -15,7 +15,7 @@ Feature: A person at the node asks what is installed and what is wrong
   Scenario: A node that lost its network
     Given pods may be left that nobody can delete: "cni plugin not initialized"
     And the node agent is ready
-    When the node loses its network
+    When somebody removes "10-lab.conflist"
     Then its status finds "the configuration of the node's network is not right"
     And its status finds "the agent says of conflist"
 

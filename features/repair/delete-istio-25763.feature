@@ -23,7 +23,7 @@ Feature: Only the pod that was seen broken is deleted
     Then it goes
     And the node agent tells of it: DeleteBrokenPod, "pod detected as broken, deleted"
     And the node agent tells of it no DeleteBrokenPod, "failed to delete it"
-    And the node agent counts 0 of `istio_cni_repair_pods_repaired_total{type="delete",result="fail"}`
+    And its metrics have "istio_cni_repair_pods_repaired_total{type='delete',result='fail'} 0"
     And nothing of pod "cart" has run, and nothing got past
 
   @mutant:conflict-fails
@@ -34,7 +34,7 @@ Feature: Only the pod that was seen broken is deleted
     When the node agent is deployed
     Then it goes
     And the node agent tells of it no DeleteBrokenPod, "failed to delete it"
-    And the node agent counts 0 of `istio_cni_repair_pods_repaired_total{type="delete",result="fail"}`
+    And its metrics have "istio_cni_repair_pods_repaired_total{type='delete',result='fail'} 0"
     And nothing of pod "cart" has run, and nothing got past
 
   @mutant:delete-unconditional @mutant:delete-by-uid @mutant:repaired-deleted
@@ -61,7 +61,7 @@ Feature: Only the pod that was seen broken is deleted
     When the node agent is deployed
     Then it goes
     And the node agent tells of it: DeleteBrokenPod, "failed to delete it"
-    And the node agent counts 2 of `istio_cni_repair_pods_repaired_total{type="delete",result="fail"}`
+    And its metrics have "istio_cni_repair_pods_repaired_total{type='delete',result='fail'} 2"
     And nothing of pod "cart" has run, and nothing got past
 
     Examples:

@@ -17,7 +17,7 @@ Feature: Namespaces that the plugin leaves alone are left alone by repair
     When the node agent is deployed
     Then it comes up within 60 s
     And the node agent tells of it: RepairedBrokenPod
-    And the node agent counts 1 of `istio_cni_repair_pods_repaired_total{type="repair",result="success"}`
+    And its metrics have "istio_cni_repair_pods_repaired_total{type='repair',result='success'} 1"
     And "legacy" is meant
     And the node agent tells of it no RepairedBrokenPod
     And the node agent tells of it no RepairFailed

@@ -14,7 +14,7 @@ Feature: Pods that repair cannot help (istio-49210; field S2)
   Scenario: It is told to be unrepairable
     When the node agent is deployed
     Then the node agent tells of it: UnrepairableBrokenPod, "restartPolicy: Never"
-    And the node agent counts 1 of `millrace_unrepairable_pods_total{reason="restart_policy_never"}`
+    And its metrics have "millrace_unrepairable_pods_total{reason='restart_policy_never'} 1"
     And the node agent tells of it no RepairedBrokenPod
     And the node agent has written pods' "nothing"
     And nothing of pod "job" has run, and nothing got past

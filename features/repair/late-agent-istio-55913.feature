@@ -17,7 +17,7 @@ Feature: A pod that starts before the node agent (istio-55913; field S1)
     Then the node agent tells of it: RepairedBrokenPod, "IPv4: a packet to"
     And it comes up within 60 s
     And TCP from "cart" to "outside" port 8080 passes 15001
-    And the node agent counts 1 of `istio_cni_repair_pods_repaired_total{type="repair",result="success"}`
-    And the node agent counts 1 of `millrace_broken_to_redirected_seconds_count`
+    And its metrics have "istio_cni_repair_pods_repaired_total{type='repair',result='success'} 1"
+    And its metrics have "millrace_broken_to_redirected_seconds_count 1"
     And the node agent has written pods' "nothing"
     And exposure of pod "cart" was 0

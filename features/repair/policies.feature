@@ -77,7 +77,7 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
     And it came up unredirected
     When the node agent is deployed
     Then the node agent tells of it: RepairedBrokenPod, "is redirected to port 15001"
-    And the node agent counts 1 of `istio_cni_repair_pods_repaired_total{type="repair",result="success"}`
+    And its metrics have "istio_cni_repair_pods_repaired_total{type='repair',result='success'} 1"
     And exposure of pod "cart" was 0
 
   @mutant:label-fixed

@@ -13,7 +13,7 @@ Feature: Pods without validation that are not redirected
   Scenario: It is told and counted, and left alone
     When the node agent is deployed
     Then the node agent tells of it: UnredirectedPod, "is not redirected as it should be"
-    And the node agent counts 1 of `millrace_unredirected_pods`
+    And its metrics have "millrace_unredirected_pods 1"
     And for 2 s its namespace holds no rule
     And exposure of pod "cart" was above 0
 
@@ -24,6 +24,6 @@ Feature: Pods without validation that are not redirected
     When the node agent is deployed
     Then "cart" is meant
     And the node agent tells of it: RepairedBrokenPod
-    And the node agent counts 0 of `millrace_unredirected_pods`
+    And its metrics have "millrace_unredirected_pods 0"
     And TCP from "cart" to "outside" port 8080 passes 15001
     And exposure of pod "cart" was above 0

@@ -15,5 +15,5 @@ Feature: Repaired is what was seen to redirect (istio-56587; field S5)
     When the node agent is deployed
     Then the node agent tells of it: RepairFailed, "did not meet the rule"
     And the node agent tells of it no RepairedBrokenPod
-    And the node agent counts 0 of `istio_cni_repair_pods_repaired_total{type="repair",result="success"}`
+    And its metrics have "istio_cni_repair_pods_repaired_total{type='repair',result='success'} 0"
     And nothing of pod "cart" has run, and nothing got past

@@ -68,7 +68,7 @@ Feature: Nodes have a taint while pods that they need are not ready there
       """
       - {name: istio-cni, namespce: istio-system
       """
-    Then the taint controller is not ready: "read key 'config' of the ConfigMap"
+    Then the taint controller is not ready: "read key "config" of the ConfigMap"
     And the taint controller says "follow ConfigMap istio-system/istio-cni-taint-configmap"
     And node "far" has the taints "NodeReadiness"
     When the agent on node "far" is ready

@@ -44,7 +44,7 @@ Feature: An upgrade of the agent takes no redirection away (field S11)
     And exposure of pod "cart" is measured
     And it runs
     When the node agent is killed
-    Then the node agent counts 1 of `istio_cni_install_ready`
+    Then its metrics have "istio_cni_install_ready 1"
     And what is installed was not touched
     And the node agent becomes ready within 20 s
     And exposure of pod "cart" was 0

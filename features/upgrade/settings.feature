@@ -59,7 +59,7 @@ Feature: A changed setting reaches the node without a restart
     Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["shop"] within 1000 ms
     And our entry in "10-lab.conflist" has no "millrace_backend"
     And an event "SettingRefused" says "MILLRACE_BACKEND="iptables" from the ConfigMap is not applied"
-    And the node agent counts 1 of `millrace_settings_rejected_total{key="millrace-backend"}`
+    And its metrics have "millrace_settings_rejected_total{key='millrace-backend'} 1"
 
   @mutant:refused-setting-applied
   Scenario Outline: <key> needs <what>, and is told of and left as it was

@@ -33,6 +33,7 @@ use crate::binaries::PLUGIN;
 use crate::product::Deployment;
 use crate::steps::files::{files, process};
 use crate::steps::readiness::{self, is_ready};
+use crate::steps::taint::controller;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect};
@@ -120,11 +121,14 @@ pub async fn bring_plugin(world: &mut LabWorld) -> Step {
 /// Changes a key of the ConfigMap, live.
 #[when(regex = r#"^its ConfigMap sets "([A-Z_0-9]+)" to "([^"]*)"$"#)]
 async fn set(world: &mut LabWorld, key: String, value: String) -> Step {
-    let client = world.cluster().await?.client();
-    let maps: Api<ConfigMap> = Api::namespaced(client, SYSTEM_NAMESPACE);
-    let patch = Patch::Merge(json!({ "data": { key: value } }));
-    maps.patch(CONFIG_MAP, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
-    Ok(())
+    patch_config_map(world, CONFIG_MAP, json!({ key: value })).await
+}
+
+/// Merges data into a ConfigMap of the system's namespace.
+pub async fn patch_config_map(world: &mut LabWorld, name: &str, data: Value) -> Step {
+    let maps: Api<ConfigMap> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
+    let patch = Patch::Merge(json!({ "data": data }));
+    maps.patch(name, &PatchParams::default(), &patch).await.map(drop).map_err(Stop::harness)
 }
 
 /// Pods of the agent in the API, on the nodes that the scenario plays on or on none yet.
@@ -321,11 +325,15 @@ async fn says(world: &mut LabWorld, fragment: String) -> Step {
 }
 
 /// Waits for the kubelet's word that it is not ready, and for an answer to the probe with this text: a kubelet tells the code alone.
-#[then(regex = r#"^(the node agent|the other version's agent) is not ready: "(.*)"$"#)]
+#[then(regex = r#"^(the node agent|the other version's agent|the taint controller) is not ready: "(.*)"$"#)]
 async fn not_ready(world: &mut LabWorld, whose: String, fragment: String) -> Step {
     world.errors.push(fragment.clone());
     eventually(world, SOON, async |world| {
-        let pod = if whose == "the node agent" { agent(world).await? } else { several::other() };
+        let pod = match whose.as_str() {
+            "the node agent" => agent(world).await?,
+            "the taint controller" => controller::name(),
+            _ => several::other(),
+        };
         readiness::lacks(&*world.cluster().await?, &pod, &fragment).await
     })
     .await

@@ -267,7 +267,7 @@ async fn never_said(world: &mut LabWorld, fragment: String) -> Step {
 }
 
 /// A log without a line proves nothing.
-fn is_in_no_line(lines: Vec<String>, fragment: &str) -> Step {
+pub fn is_in_no_line(lines: Vec<String>, fragment: &str) -> Step {
     if lines.is_empty() {
         return Err(Stop::wrong("it said nothing at all"));
     }

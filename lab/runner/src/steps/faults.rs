@@ -83,18 +83,18 @@ fn effect(words: &str) -> Result<Effect, Stop> {
 }
 
 #[given(
-    regex = r"^the API server (hangs|drops the connection|answers garbage|breaks off in the middle|takes \d+ ms|answers \d+)$"
+    regex = r"^the API server (hangs|drops the connection|answers garbage|breaks off in the middle|takes \d+ ms|answers \d+)( the first time| the first \d+ times)?$"
 )]
-async fn always(world: &mut LabWorld, words: String) -> Step {
-    add(world, &words, None).await
+async fn fails(world: &mut LabWorld, words: String, times: String) -> Step {
+    let fault = Fault { times: first(&times), ..Fault::on(Verb::Get, NAMESPACES, effect(&words)?) };
+    asked_cluster(world).await?.add_fault(fault)?;
+    Ok(())
 }
 
-#[given(
-    regex = r"^the API server (hangs|drops the connection|answers garbage|breaks off in the middle|takes \d+ ms|answers \d+) the first (?:(\d+) times|time)$"
-)]
-async fn at_first(world: &mut LabWorld, words: String, times: String) -> Step {
-    let times = if times.is_empty() { 1 } else { times.parse().map_err(Stop::harness)? };
-    add(world, &words, Some(times)).await
+/// Number in ` the first 3 times`, 1 in ` the first time`; `None` if it is always.
+fn first(times: &str) -> Option<u32> {
+    let number = times.split(' ').find_map(|word| word.parse().ok());
+    number.or_else(|| (!times.is_empty()).then_some(1))
 }
 
 /// For one verb and one resource: `the API server answers 429 with Retry-After 2 on a list of the node's pods the first 3
@@ -106,11 +106,9 @@ async fn at_first(world: &mut LabWorld, words: String, times: String) -> Step {
     regex = r#"^the API server ([A-Za-z0-9 -]+) on an? ([a-z]+) of (the node's pods|[a-z./]+)( the first time| the first \d+ times)?$"#
 )]
 async fn about(world: &mut LabWorld, words: String, verb: String, resource: String, times: String) -> Step {
-    let number = times.split(' ').find_map(|word| word.parse().ok());
-    let times = number.or_else(|| (!times.is_empty()).then_some(1));
     let (resource, path) = meant(&resource);
     let about = Fault::about(verb_of(&verb)?, resource, effect(&words)?);
-    let fault = Fault { times, path: path.to_owned(), ..about };
+    let fault = Fault { times: first(&times), path: path.to_owned(), ..about };
     asked_cluster(world).await?.add_fault(fault)?;
     Ok(())
 }
@@ -143,12 +141,6 @@ async fn connections(world: &mut LabWorld, words: String) -> Step {
     Ok(())
 }
 
-async fn add(world: &mut LabWorld, words: &str, times: Option<u32>) -> Step {
-    let fault = Fault { times, ..Fault::on(Verb::Get, NAMESPACES, effect(words)?) };
-    asked_cluster(world).await?.add_fault(fault)?;
-    Ok(())
-}
-
 #[when("the API server is well again")]
 async fn well(world: &mut LabWorld) -> Step {
     world.cluster().await?.front()?.clear();
@@ -167,14 +159,9 @@ pub fn described(one: &Asked) -> String {
     format!("{} {}{query} of {}: {code}", one.verb.to_string().to_uppercase(), one.path, one.user)
 }
 
-#[then(regex = r"^the API server was asked for pods (\d+) times?$")]
-async fn asked(world: &mut LabWorld, times: usize) -> Step {
-    let requests = requests(world, PODS).await?;
-    expect(requests.len() == times, || format!("the requests were {requests:?}"))
-}
-
-#[then(regex = r"^the API server was asked for pods between (\d+) and (\d+) times$")]
-async fn asked_between(world: &mut LabWorld, least: usize, most: usize) -> Step {
+#[then(regex = r"^the API server was asked for pods (?:between (\d+) and )?(\d+) times?$")]
+async fn asked(world: &mut LabWorld, least: String, most: usize) -> Step {
+    let least = if least.is_empty() { most } else { least.parse().map_err(Stop::harness)? };
     let requests = requests(world, PODS).await?;
     expect((least..=most).contains(&requests.len()), || format!("the requests were {requests:?}"))
 }

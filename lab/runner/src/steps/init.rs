@@ -8,11 +8,11 @@ use cluster::{Disturbance, PodStart};
 use cucumber::{given, then, when};
 
 use crate::binaries::TOOL;
+use crate::steps::configuration::is_in_no_line;
 use crate::steps::damage::{is_native, wanted_by};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect, expect_eq};
-use crate::stopwatch::Spent;
+use crate::stop::{Step, Stop, expect};
 
 /// Deadline of containers' restart.
 const RESTART: Duration = Duration::from_secs(60);
@@ -98,11 +98,6 @@ fn ends_and_says(world: &mut LabWorld, code: i32, fragment: String) -> Step {
     }
 }
 
-#[then(regex = r"^it took less than (\d+) ms$")]
-fn took(world: &mut LabWorld, limit: u64) -> Step {
-    Spent::of([world.answer()?]).within(Duration::from_millis(limit))
-}
-
 async fn said(world: &mut LabWorld, container: &str) -> Result<Vec<String>, Stop> {
     let name = world.it.clone();
     world.start(&name).await?;
@@ -127,9 +122,5 @@ async fn has_not_said(world: &mut LabWorld, container: String, fragment: String)
     let name = world.it.clone();
     world.start(&name).await?;
     let lines = world.workload(&name).await?.whole_output(&container).await?;
-    if lines.is_empty() {
-        return Err(Stop::wrong("it said nothing at all"));
-    }
-    let found: Vec<_> = lines.iter().filter(|line| plain(line).contains(&fragment)).collect();
-    expect_eq("what it said", &found, &Vec::new())
+    is_in_no_line(lines.iter().map(|line| plain(line)).collect(), &fragment)
 }

@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use cluster::{CniAnswer, PRIMARY};
-use cucumber::{given, then, when};
+use cluster::CniAnswer;
+use cucumber::then;
 use k8s_openapi::api::core::v1::Event;
 use serde_json::Value;
 
 use super::agent::objects::CONTAINER;
-use super::agent::{agent, bare};
+use super::agent::agent;
 use super::files::files;
-use super::taint::named;
+use super::taint::{controller, named};
 use crate::steps::events;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
@@ -20,45 +20,9 @@ use crate::stop::{Step, Stop, expect, expect_eq};
 /// `/metrics`
 pub(super) const MONITORING: u16 = 15014;
 /// Deadline of reports by the agent itself: the count of an event is written every 10 s.
-const TELLING: Duration = Duration::from_secs(15);
+const TELLING: Duration = Duration::from_secs(30);
 
-/// State between steps.
-#[derive(Debug, Default)]
-pub struct Observed {
-    /// Network that the node does not have yet.
-    network: Option<Vec<u8>>,
-}
-
-/// Empties its configuration directory.
-#[given("the node has no network yet")]
-async fn no_network(world: &mut LabWorld) -> Step {
-    bare(world)?;
-    let node = files(world).await?;
-    let path = node.paths.conf_dir.join(PRIMARY);
-    world.observed.network = Some(node.hand.read(&path).await?);
-    Ok(node.hand.remove(&path).await?)
-}
-
-/// Restores the configuration directory.
-#[when("the network comes")]
-async fn network(world: &mut LabWorld) -> Step {
-    let text = world.observed.network.take().ok_or_else(|| Stop::harness("the network is there already"))?;
-    let text = String::from_utf8(text).map_err(Stop::harness)?;
-    Ok(world.cluster().await?.node()?.write_conflist(PRIMARY, &text).await?)
-}
-
-/// Removes its configuration.
-#[when("the node loses its network")]
-async fn lost_network(world: &mut LabWorld) -> Step {
-    let node = files(world).await?;
-    Ok(node.hand.remove(&node.paths.conf_dir.join(PRIMARY)).await?)
-}
-
-pub(super) async fn fetch(
-    world: &mut LabWorld,
-    port: u16,
-    path: &str,
-) -> Result<(Option<u16>, String), Stop> {
+async fn fetch(world: &mut LabWorld, port: u16, path: &str) -> Result<(Option<u16>, String), Stop> {
     let pod = agent(world).await?;
     Ok(world.cluster().await?.fetch(&pod, port, path).await?)
 }
@@ -71,11 +35,12 @@ async fn answers(world: &mut LabWorld, port: u16, path: String, code: u16) -> St
 }
 
 /// Waits for a line of the scrape.
-#[then(regex = r#"^its metrics have "(.+)"$"#)]
-async fn metrics(world: &mut LabWorld, line: String) -> Step {
+#[then(regex = r#"^(its|the taint controller's) metrics have "(.+)"$"#)]
+async fn metrics(world: &mut LabWorld, whose: String, line: String) -> Step {
     let line = line.replace('\'', "\"");
     eventually(world, TELLING, async |world| {
-        let (_, text) = fetch(world, MONITORING, "/metrics").await?;
+        let pod = if whose == "its" { agent(world).await? } else { controller::name() };
+        let (_, text) = world.cluster().await?.fetch(&pod, MONITORING, "/metrics").await?;
         if text.lines().any(|one| one == line) {
             return Ok(());
         }

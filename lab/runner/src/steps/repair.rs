@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use super::agent::objects::changes_pods;
 use super::files::files;
-use super::observe::{MONITORING, fetch};
 use crate::steps::events;
 use crate::steps::wait::{eventually, throughout};
 use crate::steps::world::LabWorld;
@@ -241,20 +240,6 @@ async fn goes(world: &mut LabWorld) -> Step {
     eventually(world, SOON, async |world| match object(world).await? {
         Some(pod) if pod["metadata"]["deletionTimestamp"].is_null() => Err(Stop::wrong("it stays")),
         _ => Ok(()),
-    })
-    .await
-}
-
-/// Waits for a sample of its metrics.
-#[then(regex = r"^the node agent counts (\d+) of `(.+)`$")]
-async fn counts(world: &mut LabWorld, wanted: String, series: String) -> Step {
-    eventually(world, SOON, async |world| {
-        let (_, text) = fetch(world, MONITORING, "/metrics").await?;
-        let found = text.lines().find_map(|line| line.strip_prefix(&series)?.strip_prefix(' '));
-        match found {
-            Some(value) if value == wanted => Ok(()),
-            other => Err(Stop::wrong(format!("{series} is {other:?}"))),
-        }
     })
     .await
 }

@@ -48,7 +48,6 @@ pub(super) fn rule_text(rule: &LiveRule) -> String {
     format!("{} {} -A {} {}", rule.family, rule.table, rule.chain, rule.text)
 }
 
-#[then("its namespace holds exactly the rules that it wants")]
 #[then("its rules are complete")]
 async fn complete(world: &mut LabWorld) -> Step {
     let wanted = wanted(world, false).await?;

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::DeleteParams;
 
+use super::agent::bare;
 use super::files::files;
 use crate::steps::events;
 use crate::steps::wait::eventually;
@@ -44,6 +45,7 @@ fn immutable(world: &mut LabWorld) {
 /// As on a node whose primary CNI is not installed yet.
 #[given("the primary CNI has yet to write its list")]
 async fn no_list(world: &mut LabWorld) -> Step {
+    bare(world)?;
     let node = files(world).await?;
     Ok(node.hand.remove(&node.paths.conf_dir.join(PRIMARY)).await?)
 }

@@ -67,7 +67,7 @@ async fn object(world: &mut LabWorld, node: &str) -> Result<Option<Value>, Stop>
     Ok(world.cluster().await?.object(&path).await?)
 }
 
-async fn patch(world: &mut LabWorld, node: &str, patch: Value) -> Step {
+pub async fn patch(world: &mut LabWorld, node: &str, patch: Value) -> Step {
     let nodes: Api<Node> = Api::all(world.cluster().await?.client());
     let name = named(world, node).await?;
     let status = !patch["status"].is_null();

@@ -28,7 +28,6 @@ use crate::steps::controllers::Made;
 use crate::steps::exposure::Measure;
 use crate::steps::manifests::HandedIn;
 use crate::steps::multus::MultusPlan;
-use crate::steps::observe::Observed;
 use crate::steps::permissions::Attempt;
 use crate::steps::pod_security::Answered;
 use crate::steps::rules::ForeignRule;
@@ -129,8 +128,6 @@ pub struct LabWorld {
     pub attempt: Option<Attempt>,
     /// Configuration of Multus.
     pub multus: MultusPlan,
-    /// State of steps about the agent's reports.
-    pub observed: Observed,
     /// Pods that a controller makes.
     pub made: Made,
     /// Answer of the API server to the last pod that a user created.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cluster::{PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Node, Pod as PodObject};
+use k8s_openapi::api::core::v1::Pod as PodObject;
 use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -19,6 +19,7 @@ use crate::pod::Pod;
 use crate::steps::files::{files, process};
 use crate::steps::pod::has_code;
 use crate::steps::readiness::is_ready;
+use crate::steps::taint;
 use crate::steps::traffic::redirected;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
@@ -250,12 +251,7 @@ async fn affinity(world: &mut LabWorld) -> Step {
 /// Changes the node's object. A kubelet restores labels of its own, `kubernetes.io/os` for one, within seconds.
 #[when(regex = r#"^the node's label "([^"]+)" is "([^"]*)"$"#)]
 async fn label(world: &mut LabWorld, key: String, value: String) -> Step {
-    let tier = world.cluster().await?;
-    let nodes: Api<Node> = Api::all(tier.client());
-    let patch = Patch::Merge(json!({ "metadata": { "labels": { key: value } } }));
-    let name = tier.node()?.name().to_owned();
-    nodes.patch(&name, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
-    Ok(())
+    taint::patch(world, "the node", json!({ "metadata": { "labels": { key: value } } })).await
 }
 
 /// Runs it to completion in a pod with the agent's mounts.

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Effects of changed settings on the running agent.
 
-use cluster::SYSTEM_NAMESPACE;
 use cucumber::{then, when};
-use k8s_openapi::api::core::v1::{ConfigMap, Event};
-use kube::Api;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::core::v1::Event;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use super::agents;
 use super::objects::CONFIG_MAP;
+use super::{agents, patch_config_map};
 use crate::binaries::PLUGIN;
 use crate::steps::events;
 use crate::steps::files::{Files, files};
@@ -24,10 +21,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// Removes the key.
 #[when(regex = r#"^its ConfigMap no longer has "([A-Z_0-9]+)"$"#)]
 async fn unset(world: &mut LabWorld, key: String) -> Step {
-    let maps: Api<ConfigMap> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
-    let patch = Patch::Merge(json!({ "data": { key: null } }));
-    maps.patch(CONFIG_MAP, &PatchParams::default(), &patch).await.map_err(Stop::harness)?;
-    Ok(())
+    patch_config_map(world, CONFIG_MAP, json!({ key: null })).await
 }
 
 /// Our only entry in a configuration.

@@ -4,14 +4,10 @@
 
 use cluster::{PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{gherkin, given, then, when};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::SOON;
-use crate::steps::agent::{bare, chart};
-use crate::steps::observe::MONITORING;
+use crate::steps::agent::{bare, chart, patch_config_map};
 use crate::steps::readiness::{self, is_ready};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
@@ -21,6 +17,13 @@ use crate::stop::{Step, Stop, expect, expect_eq};
 const NAME: &str = "istio-cni-taint";
 /// Name of the pod where there is one.
 pub const ALONE: &str = "taint";
+
+/// Its pod.
+#[must_use]
+pub fn name() -> PodName {
+    PodName::in_system(ALONE)
+}
+
 pub const CONTAINER: &str = "taint-controller";
 /// Flag for a single pass over all nodes.
 const ONCE: &str = "--run-as-daemon=false";
@@ -120,9 +123,7 @@ async fn runs(world: &mut LabWorld, words: String) -> Step {
 async fn config_map(world: &mut LabWorld, name: String, key: String, step: &gherkin::Step) -> Step {
     install(world).await?;
     let text = step.docstring.as_deref().ok_or_else(|| Stop::harness("no text is below the step"))?;
-    let patch = Patch::Merge(json!({ "data": { key: text.trim_start() } }));
-    let maps: Api<ConfigMap> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
-    maps.patch(&name, &PatchParams::default(), &patch).await.map(drop).map_err(Stop::harness)
+    patch_config_map(world, &name, json!({ key: text.trim_start() })).await
 }
 
 /// The role in the cluster, as the chart renders it, but for these verbs.
@@ -173,27 +174,17 @@ async fn says(world: &mut LabWorld, fragment: String) -> Step {
 async fn ready(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     eventually(world, SOON, async |_| {
-        let pod = tier.pod(&PodName::in_system(ALONE)).await?.unwrap_or_default();
+        let pod = tier.pod(&name()).await?.unwrap_or_default();
         expect(is_ready(&pod), || format!("its conditions are {}", pod["status"]["conditions"]))
     })
     .await
-}
-
-/// As of the node agent.
-#[then(regex = r#"^the taint controller is not ready: "(.+)"$"#)]
-async fn not_ready(world: &mut LabWorld, fragment: String) -> Step {
-    let tier = world.cluster().await?;
-    let fragment = fragment.replace('\'', "\"");
-    world.errors.push(fragment.clone());
-    let pod = PodName::in_system(ALONE);
-    eventually(world, SOON, async |_| readiness::lacks(&tier, &pod, &fragment).await).await
 }
 
 /// Asked directly: a kubelet tells of what lasts some seconds at least.
 #[then(regex = r"^the taint controller's probe answers (\d+)$")]
 async fn answers(world: &mut LabWorld, code: u16) -> Step {
     let tier = world.cluster().await?;
-    let pod = PodName::in_system(ALONE);
+    let pod = name();
     eventually(world, SOON, async |_| readiness::answers(&tier, &pod, code).await).await
 }
 
@@ -202,7 +193,7 @@ async fn answers(world: &mut LabWorld, code: u16) -> Step {
 async fn ends(world: &mut LabWorld, code: i64, fragment: String) -> Step {
     let tier = world.cluster().await?;
     eventually(world, SOON, async |world| {
-        let pod = tier.pod(&PodName::in_system(ALONE)).await?.unwrap_or_default();
+        let pod = tier.pod(&name()).await?.unwrap_or_default();
         let state = pod["status"]["containerStatuses"][0]["state"].clone();
         let lines = logs(world).await?;
         expect_eq(
@@ -213,16 +204,4 @@ async fn ends(world: &mut LabWorld, code: i64, fragment: String) -> Step {
     })
     .await?;
     if fragment.is_empty() { Ok(()) } else { says(world, fragment).await }
-}
-
-/// Waits for a sample of its metrics.
-#[then(regex = r#"^the taint controller counts "(.+)"$"#)]
-async fn counts(world: &mut LabWorld, line: String) -> Step {
-    let line = line.replace('\'', "\"");
-    let tier = world.cluster().await?;
-    eventually(world, SOON, async |_| {
-        let (_, text) = tier.fetch(&PodName::in_system(ALONE), MONITORING, "/metrics").await?;
-        expect(text.lines().any(|one| one == line), || text)
-    })
-    .await
 }
