@@ -88,12 +88,16 @@ impl RemoteCluster {
     pub async fn begin(session: &Session, playing: usize) -> Result<Self, LabError> {
         let mut cluster = Self::of(session, if session.is_whole() { playing } else { session.nodes() });
         if let Some(owned) = &session.owned {
-            owned.front.renew();
+            owned.front.clear();
             // Another scenario may have given it another one.
             owned.front.certify(&*owned.issuer, None)?;
         }
         if session.is_whole() {
             cluster.take(session).await?;
+        }
+        if let Some(owned) = &session.owned {
+            // Requests of a former scenario's pods are told as they end, which may be now: they are none of this one.
+            owned.front.renew();
         }
         Ok(cluster)
     }
