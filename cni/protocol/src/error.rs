@@ -21,10 +21,6 @@ pub struct Code(pub u32);
 impl Code {
     /// The configuration's or the result's version does not fit.
     pub const INCOMPATIBLE_VERSION: Self = Self(1);
-    /// A field of the configuration is not supported.
-    pub const UNSUPPORTED_FIELD: Self = Self(2);
-    /// The container is unknown or gone; the runtime need not clean up.
-    pub const UNKNOWN_CONTAINER: Self = Self(3);
     /// An environment variable is missing or not valid.
     pub const INVALID_ENVIRONMENT: Self = Self(4);
     /// Reading or writing failed.
@@ -35,16 +31,10 @@ impl Code {
     pub const INVALID_CONFIG: Self = Self(7);
     /// The network namespace is not one to work in.
     pub const INVALID_NETNS: Self = Self(8);
-    /// Reserved by the specification.
-    pub const RESERVED_9: Self = Self(9);
-    /// Reserved by the specification.
-    pub const RESERVED_10: Self = Self(10);
     /// A passing condition: the runtime should try again later.
     pub const TRY_AGAIN_LATER: Self = Self(11);
     /// STATUS: the plugin cannot serve ADD.
     pub const NOT_AVAILABLE: Self = Self(50);
-    /// STATUS: as [`Self::NOT_AVAILABLE`], and containers that run may have limited connectivity.
-    pub const LIMITED_CONNECTIVITY: Self = Self(51);
     /// The first of the plugin's own: a check of ours found the pod not as it must be.
     pub const PLUGIN: Self = Self(100);
     /// Any other failure.

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The network configuration on stdin: what every command needs ([`Header`]) and the whole of it ([`NetConf`]).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::env::Command;
 use crate::error::CniError;
-use crate::json::{self, Fields, JsonError};
-use crate::result::{CniResult, Dns, ResultError, decode};
+use crate::json::{Fields, JsonError};
+use crate::result::{CniResult, ResultError};
 
 mod header;
 mod paths;
-mod selector;
+mod unread;
 
 pub use header::Header;
 pub use paths::BACKEND_RECORD;
-pub use selector::{EnablementSelector, LabelRequirement, LabelSelector};
 
 use header::undecodable;
 
@@ -50,15 +48,6 @@ pub enum StatusGate {
     Unrecognised,
 }
 
-/// One attachment that GC must leave alone.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Attachment {
-    /// `containerID`
-    pub container_id: String,
-    /// `ifname`
-    pub ifname: String,
-}
-
 /// Keys that installers before 1.24 wrote. Where a key of today says the same, that one counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OldKeys {
@@ -66,16 +55,8 @@ pub struct OldKeys {
     pub log_uds_address: String,
     /// `cni_event_address`
     pub cni_event_address: String,
-    /// `kubernetes.k8s_api_root`
-    pub k8s_api_root: String,
     /// `kubernetes.kubeconfig`
     pub kubeconfig: String,
-    /// `kubernetes.node_name`
-    pub node_name: String,
-    /// `kubernetes.cni_bin_dir`
-    pub cni_bin_dir: String,
-    /// `kubernetes.intercept_type`
-    pub intercept_type: String,
 }
 
 /// The plugin's configuration.
@@ -83,18 +64,8 @@ pub struct OldKeys {
 pub struct NetConf {
     /// `name` and `cniVersion`, checked.
     pub header: Header,
-    /// `type`
-    pub plugin_type: String,
-    /// `capabilities`
-    pub capabilities: BTreeMap<String, bool>,
-    /// `ipam.type`
-    pub ipam_type: String,
-    /// `dns`
-    pub dns: Dns,
     /// `prevResult`, of the family of `cniVersion`.
     pub prev_result: Option<CniResult>,
-    /// `cni.dev/valid-attachments`, given to GC. Missing and `null` are `None`: nothing is known of what is valid.
-    pub valid_attachments: Option<Vec<Attachment>>,
     /// `plugin_log_level`, else the old `log_level`.
     pub log_level: LogLevel,
     /// The level's text where it is none that we know: [`LogLevel::Info`] holds, and somebody should be told.
@@ -103,16 +74,12 @@ pub struct NetConf {
     pub run_dir: String,
     /// `ambient_enabled`
     pub ambient_enabled: bool,
-    /// `enablement_selectors`
-    pub enablement_selectors: Vec<EnablementSelector>,
     /// `exclude_namespaces`, else the old `kubernetes.exclude_namespaces`.
     pub exclude_namespaces: Vec<String>,
     /// `pod_namespace`: where the agent lives.
     pub pod_namespace: String,
     /// `native_nftables`
     pub native_nftables: bool,
-    /// `enable_ambient_detection_retry`
-    pub enable_ambient_detection_retry: bool,
     /// `millrace_backend`: the back end that writes rules; empty if not given.
     pub backend: String,
     /// `millrace_iptables_deadline_seconds`: how long the iptables tools may take together, where they are needed at all. None if not
@@ -124,7 +91,7 @@ pub struct NetConf {
     pub old: OldKeys,
 }
 
-/// Every key that is read; others are skipped.
+/// Every key that is read or checked; others are skipped.
 const KEYS: &[&str] = &[
     "cniVersion",
     "name",
@@ -177,23 +144,24 @@ impl NetConf {
         let level =
             Some(fields.string("plugin_log_level")?).filter(|text| !text.is_empty()).unwrap_or(old_level);
         let log_level = LogLevel::from_text(&level);
+        unread::check_specified(fields)?;
+        let run_dir = fields.string("cni_agent_run_dir")?;
+        let ambient_enabled = fields.boolean("ambient_enabled")?;
+        unread::check_selectors(fields)?;
+        let exclude_namespaces = fields.strings("exclude_namespaces")?.or(old_excluded).unwrap_or_default();
+        let pod_namespace = fields.string("pod_namespace")?;
+        let native_nftables = fields.boolean("native_nftables")?;
+        fields.boolean("enable_ambient_detection_retry")?;
         Ok(Self {
             header,
-            plugin_type: fields.string("type")?,
-            capabilities: capabilities(fields)?,
-            ipam_type: fields.object("ipam")?.unwrap_or_default().string("type")?,
-            dns: decode::dns(fields)?,
             prev_result: None,
-            valid_attachments: fields.objects("cni.dev/valid-attachments", attachment)?,
             log_level: log_level.unwrap_or_default(),
             unknown_log_level: (log_level.is_none() && !level.is_empty()).then_some(level),
-            run_dir: fields.string("cni_agent_run_dir")?,
-            ambient_enabled: fields.boolean("ambient_enabled")?,
-            enablement_selectors: fields.objects("enablement_selectors", selector::read)?.unwrap_or_default(),
-            exclude_namespaces: fields.strings("exclude_namespaces")?.or(old_excluded).unwrap_or_default(),
-            pod_namespace: fields.string("pod_namespace")?,
-            native_nftables: fields.boolean("native_nftables")?,
-            enable_ambient_detection_retry: fields.boolean("enable_ambient_detection_retry")?,
+            run_dir,
+            ambient_enabled,
+            exclude_namespaces,
+            pod_namespace,
+            native_nftables,
             backend: fields.string("millrace_backend")?,
             iptables_deadline: fields
                 .integer("millrace_iptables_deadline_seconds")?
@@ -210,15 +178,14 @@ impl OldKeys {
     /// The keys, and the old list of excluded namespaces.
     fn from_fields(fields: &mut Fields) -> Result<(Self, Option<Vec<String>>), JsonError> {
         let mut nested = fields.object("kubernetes")?.unwrap_or_default();
-        let keys = Self {
-            log_uds_address: fields.string("log_uds_address")?,
-            cni_event_address: fields.string("cni_event_address")?,
-            k8s_api_root: nested.string("k8s_api_root")?,
-            kubeconfig: nested.string("kubeconfig")?,
-            node_name: nested.string("node_name")?,
-            cni_bin_dir: nested.string("cni_bin_dir")?,
-            intercept_type: nested.string("intercept_type")?,
-        };
+        let log_uds_address = fields.string("log_uds_address")?;
+        let cni_event_address = fields.string("cni_event_address")?;
+        nested.string("k8s_api_root")?;
+        let kubeconfig = nested.string("kubeconfig")?;
+        for unread in ["node_name", "cni_bin_dir", "intercept_type"] {
+            nested.string(unread)?;
+        }
+        let keys = Self { log_uds_address, cni_event_address, kubeconfig };
         Ok((keys, nested.strings("exclude_namespaces")?))
     }
 }
@@ -247,15 +214,6 @@ impl StatusGate {
             _ => Self::Unrecognised,
         }
     }
-}
-
-fn capabilities(fields: &mut Fields) -> Result<BTreeMap<String, bool>, JsonError> {
-    let given = fields.object("capabilities")?.unwrap_or_default().rest();
-    given.into_iter().map(|(key, value)| Ok((key, json::boolean("capabilities", value)?))).collect()
-}
-
-fn attachment(mut fields: Fields) -> Result<Attachment, JsonError> {
-    Ok(Attachment { container_id: fields.string("containerID")?, ifname: fields.string("ifname")? })
 }
 
 #[cfg(test)]
@@ -288,32 +246,16 @@ mod tests {
             "cni.dev/valid-attachments": [{"containerID": "c", "ifname": "eth0"}],
         }))
         .unwrap();
-        let requirement =
-            LabelRequirement { key: "k".to_owned(), operator: "In".to_owned(), values: vec!["v".to_owned()] };
-        let pod = LabelSelector {
-            match_labels: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
-            match_expressions: vec![requirement],
-        };
         let want = NetConf {
             header: Header { name: "n".to_owned(), version: CniVersion::V1_0_0 },
-            plugin_type: "istio-cni".to_owned(),
-            capabilities: BTreeMap::from([("portMappings".to_owned(), true), ("x".to_owned(), false)]),
-            ipam_type: "host-local".to_owned(),
-            dns: Dns { domain: "d".to_owned(), ..Dns::default() },
             prev_result: None,
-            valid_attachments: Some(vec![Attachment {
-                container_id: "c".to_owned(),
-                ifname: "eth0".to_owned(),
-            }]),
             log_level: LogLevel::Debug,
             unknown_log_level: None,
             run_dir: "/run/x".to_owned(),
             ambient_enabled: true,
-            enablement_selectors: vec![EnablementSelector { pod, namespace: LabelSelector::default() }],
             exclude_namespaces: vec!["kube-system".to_owned()],
             pod_namespace: "istio-system".to_owned(),
             native_nftables: true,
-            enable_ambient_detection_retry: true,
             backend: "nft".to_owned(),
             iptables_deadline: Some(Duration::from_secs(3)),
             status_gate: StatusGate::Agent,
@@ -331,8 +273,6 @@ mod tests {
         assert_eq!(conf.header.version, CniVersion::V0_1_0);
         conf.header.version = nothing.header.version;
         assert_eq!(conf, nothing);
-        assert_eq!(conf.valid_attachments, None, "null says nothing of what is valid");
-        assert_eq!(parse(&json!({"cni.dev/valid-attachments": []})).unwrap().valid_attachments, Some(vec![]));
     }
 
     #[test]
@@ -346,8 +286,7 @@ mod tests {
         });
         let conf = parse(&old).unwrap();
         assert_eq!((conf.log_level, conf.exclude_namespaces.len()), (LogLevel::Warn, 2));
-        assert_eq!((conf.old.k8s_api_root.as_str(), conf.old.node_name.as_str()), ("https://k", "node"));
-        assert_eq!((conf.old.cni_bin_dir.as_str(), conf.old.intercept_type.as_str()), ("/bin", "iptables"));
+        assert_eq!(conf.old.kubeconfig, "/k");
         let mut both = old;
         both["plugin_log_level"] = "error".into();
         both["exclude_namespaces"] = json!([]);
@@ -357,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_wrong_type_is_an_error_that_names_its_key() {
-        for (key, value) in [
+        let outer = [
             ("type", json!(7)),
             ("capabilities", json!({"a": "yes"})),
             ("ipam", json!([])),
@@ -368,10 +307,21 @@ mod tests {
             ("ambient_enabled", json!("yes")),
             ("native_nftables", json!(1)),
             ("enablement_selectors", json!({})),
+            ("enable_ambient_detection_retry", json!("yes")),
             ("cni.dev/valid-attachments", json!(["a"])),
             ("kubernetes", json!("x")),
-        ] {
-            let error = parse(&json!({ key: value })).unwrap_err();
+        ];
+        let inner = [
+            ("intercept_type", json!({"kubernetes": {"intercept_type": 1}})),
+            ("ifname", json!({"cni.dev/valid-attachments": [{"ifname": 1}]})),
+            ("matchLabels", json!({"enablement_selectors": [{"podSelector": {"matchLabels": {"a": 1}}}]})),
+            (
+                "values",
+                json!({"enablement_selectors": [{"namespaceSelector": {"matchExpressions": [{"values": 1}]}}]}),
+            ),
+        ];
+        for (key, keys) in outer.map(|(key, value)| (key, json!({ key: value }))).into_iter().chain(inner) {
+            let error = parse(&keys).unwrap_err();
             assert_eq!(error.code, Code::DECODING);
             assert!(error.msg.starts_with("failed to parse network configuration: read "), "{error}");
             assert!(error.msg.contains(key), "{error}");

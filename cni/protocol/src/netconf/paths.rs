@@ -9,7 +9,6 @@ use crate::agent;
 
 const KUBECONFIG: &str = "istio-cni-kubeconfig";
 const LOG_SOCKET: &str = "log.sock";
-const EVENT_SOCKET: &str = "pluginevent.sock";
 /// The record of which back end is right for this node, in the run directory.
 pub const BACKEND_RECORD: &str = "backend";
 const LOG_FILE: &str = "istio-cni.log";
@@ -42,12 +41,6 @@ impl NetConf {
     #[must_use]
     pub fn log_socket(&self) -> PathBuf {
         self.path(LOG_SOCKET, &self.old.log_uds_address)
-    }
-
-    /// Socket of an agent in ambient mode that takes events.
-    #[must_use]
-    pub fn event_socket(&self) -> PathBuf {
-        self.path(EVENT_SOCKET, &self.old.cni_event_address)
     }
 
     /// Socket of the agent that answers requests ([`crate::agent`]).
@@ -84,17 +77,10 @@ mod tests {
 
     use super::*;
 
-    fn paths(mut keys: serde_json::Value) -> [PathBuf; 6] {
+    fn paths(mut keys: serde_json::Value) -> [PathBuf; 5] {
         keys["name"] = "n".into();
         let conf = NetConf::parse(keys.to_string().as_bytes()).unwrap();
-        [
-            conf.kubeconfig(),
-            conf.log_socket(),
-            conf.event_socket(),
-            conf.agent_socket(),
-            conf.backend_record(),
-            conf.log_file(),
-        ]
+        [conf.kubeconfig(), conf.log_socket(), conf.agent_socket(), conf.backend_record(), conf.log_file()]
     }
 
     #[test]
@@ -102,7 +88,6 @@ mod tests {
         let want = [
             "/run/x/istio-cni-kubeconfig",
             "/run/x/log.sock",
-            "/run/x/pluginevent.sock",
             "/run/x/agent.sock",
             "/run/x/backend",
             "/run/x/istio-cni.log",
@@ -122,13 +107,12 @@ mod tests {
         let want = [
             "/etc/cni/net.d/ZZZ-istio-cni-kubeconfig",
             "/var/run/istio-cni/l.sock",
-            "/var/run/other/e.sock",
             "/var/run/istio-cni/agent.sock",
             "/var/run/istio-cni/backend",
             "/var/run/istio-cni/istio-cni.log",
         ];
         assert_eq!(paths(old), want.map(PathBuf::from));
-        assert_eq!(paths(json!({"cni_event_address": "/e/e.sock"}))[3], Path::new("/e/agent.sock"));
+        assert_eq!(paths(json!({"cni_event_address": "/e/e.sock"}))[2], Path::new("/e/agent.sock"));
     }
 
     #[test]
@@ -141,14 +125,7 @@ mod tests {
 
     #[test]
     fn without_any_key_paths_are_relative() {
-        let want = [
-            "istio-cni-kubeconfig",
-            "log.sock",
-            "pluginevent.sock",
-            "agent.sock",
-            "backend",
-            "istio-cni.log",
-        ];
+        let want = ["istio-cni-kubeconfig", "log.sock", "agent.sock", "backend", "istio-cni.log"];
         assert_eq!(paths(json!({})), want.map(PathBuf::from));
     }
 }
