@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::age;
 use super::columns::{age as age_of, name, or_none};
+use crate::selector::written;
 
 /// `app=web,tier=front`, or `<none>`.
 pub(super) fn labels(labels: &Value) -> Value {
@@ -17,23 +18,7 @@ pub(super) fn labels(labels: &Value) -> Value {
 
 /// A label selector as `kubectl get -l` takes it.
 fn selector(selector: &Value) -> Value {
-    let mut parts = Vec::new();
-    if let Some(text) = labels(&selector["matchLabels"]).as_str().filter(|text| *text != "<none>") {
-        parts.push(text.to_owned());
-    }
-    for one in selector["matchExpressions"].as_array().into_iter().flatten() {
-        let key = one["key"].as_str().unwrap_or_default();
-        let values: Vec<&str> =
-            one["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let values = values.join(",");
-        parts.push(match one["operator"].as_str().unwrap_or_default() {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "DoesNotExist" => format!("!{key}"),
-            _ => key.to_owned(),
-        });
-    }
-    if parts.is_empty() { "<none>".into() } else { parts.join(",").into() }
+    or_none(&written(selector).into())
 }
 
 /// Names and images of the containers of a template, and its selector.
