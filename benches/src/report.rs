@@ -5,6 +5,22 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
+/// Number of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    Quick,
+    Full,
+}
+
+impl Effort {
+    pub fn pick<T>(self, quick: T, full: T) -> T {
+        match self {
+            Self::Quick => quick,
+            Self::Full => full,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
     /// A number; `None` where it was not measured.

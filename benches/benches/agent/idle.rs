@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use benches::contender::SetUp as _;
 use benches::pod::PodNamespace;
+use benches::report::Effort;
 use benches::{in_process, rules};
 use protocol::agent::PodKey;
 use redirect::config::Config;
 
 use crate::node::{Binaries, Node, PATIENCE, until};
-use crate::{Effort, Figures, pods, socket};
+use crate::{Figures, pods, socket};
 
 pub(crate) fn measure(effort: Effort, binaries: &Binaries, figures: &mut Figures) -> Result<()> {
     let node = Node::create(binaries)?;

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use benches::report::Effort;
 
 use crate::node::{Binaries, Node, PATIENCE, until};
-use crate::{Effort, Figures, Goal};
+use crate::{Figures, Goal};
 
 const START: Goal = Goal { most: 500.0, unit: "ms" };
 const HEAL: Goal = Goal { most: 100.0, unit: "ms" };

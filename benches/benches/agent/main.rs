@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use benches::report::{self, Cell, Table};
+use benches::report::{self, Cell, Effort, Table};
 use benches::rounds::{quantile, sorted};
 use clap::{Parser, ValueEnum};
 
@@ -78,22 +78,6 @@ enum Part {
     Idle,
     /// A broken pod, from its status to its rules.
     Repair,
-}
-
-/// Number of samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effort {
-    Quick,
-    Full,
-}
-
-impl Effort {
-    fn pick<T>(self, quick: T, full: T) -> T {
-        match self {
-            Self::Quick => quick,
-            Self::Full => full,
-        }
-    }
 }
 
 /// Figures so far.

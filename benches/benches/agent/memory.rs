@@ -2,9 +2,10 @@
 //! The resident set of an agent that knows all pods of its node.
 
 use anyhow::Result;
+use benches::report::Effort;
 
 use crate::node::{Binaries, Node};
-use crate::{Effort, Figures, Goal, pods, socket};
+use crate::{Figures, Goal, pods, socket};
 
 /// As many pods as a kubelet takes by default, and as many as the largest nodes have; with the most MiB that the agent may hold.
 const SIZES: [(usize, f64); 2] = [(110, 20.0), (1000, 40.0)];

@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use benches::pod::PodNamespace;
+use benches::report::Effort;
 use serde_json::json;
 
 use crate::node::{Agent, Binaries, Node, PATIENCE, metric, until};
-use crate::{Effort, Figures, Goal, pods};
+use crate::{Figures, Goal, pods};
 
 const REPAIRED: &str = "istio_cni_repair_pods_repaired_total";
 

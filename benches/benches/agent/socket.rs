@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use benches::report::Effort;
 use benches::{burst, contender};
 use protocol::agent::{
     PodKey, Reply, Request, RequestKind, Response, SOCKET, VERSION, decode_line, encode_line,
@@ -16,7 +17,7 @@ use protocol::pod::PodFacts;
 use serde_json::json;
 
 use crate::node::{Agent, Binaries, Node, PATIENCE, until};
-use crate::{Effort, Figures, Goal, pods};
+use crate::{Figures, Goal, pods};
 
 const ANSWER: Goal = Goal { most: 5.0, unit: "ms" };
 /// Pods of a full node.

@@ -8,7 +8,7 @@ use benches::contender::{self, Contender, SetUp};
 use benches::floor;
 use benches::in_process::{self, netlink, tools};
 use benches::pod::PodNamespace;
-use benches::report::{Cell, Table};
+use benches::report::{Cell, Effort, Table};
 use benches::rounds::{Rounds, quantile};
 use benches::rules::{pod_config, sized};
 use netfilter::Applied::{Created, Replaced, Unchanged};
@@ -18,7 +18,6 @@ use redirect::generate::ruleset;
 use redirect::ruleset::{Dialect, Family, Ruleset};
 use redirect::text::{native, restore};
 
-use crate::Effort;
 use crate::memory::SIZES;
 
 /// Maximum ratio of our transaction to the floor in process.

@@ -8,7 +8,7 @@ use benches::burst::burst;
 use benches::contender;
 use benches::floor;
 use benches::in_process::{self, netlink, tools};
-use benches::report::{Cell, Table};
+use benches::report::{Cell, Effort, Table};
 use benches::rounds::{Shuffle, quantile, sorted};
 use benches::rules::pod_config;
 use netfilter::Applied::Created;
@@ -18,7 +18,6 @@ use redirect::generate::ruleset;
 use redirect::ruleset::{Dialect, Family};
 use redirect::text::{native, restore};
 
-use crate::Effort;
 use crate::apply::Field;
 
 const WIDTH: usize = 16;

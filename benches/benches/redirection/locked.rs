@@ -9,7 +9,7 @@ use benches::contender::{self, SetUp};
 use benches::holder::{Held, Lock};
 use benches::in_process::{locked_out, netlink, tools};
 use benches::pod::PodNamespace;
-use benches::report::{Cell, Table};
+use benches::report::{Cell, Effort, Table};
 use benches::rounds::{Rounds, quantile, sorted};
 use benches::rules::pod_config;
 use netfilter::Applied::Created;
@@ -18,8 +18,6 @@ use netfilter::program::Options;
 use redirect::generate::ruleset;
 use redirect::ruleset::{Dialect, Family, Ruleset};
 use redirect::text::restore;
-
-use crate::Effort;
 
 /// Deadline of the legacy back end here, and wait of `iptables-legacy-restore`.
 const DEADLINE: Duration = Duration::from_secs(2);

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use benches::holder;
-use benches::report::{self, Table};
+use benches::report::{self, Effort, Table};
 use clap::Parser;
 use rig::mounts;
 
@@ -42,22 +42,6 @@ struct Options {
     /// What `cargo bench` passes.
     #[arg(long, hide = true)]
     bench: bool,
-}
-
-/// Number of samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effort {
-    Quick,
-    Full,
-}
-
-impl Effort {
-    fn pick<T>(self, quick: T, full: T) -> T {
-        match self {
-            Self::Quick => quick,
-            Self::Full => full,
-        }
-    }
 }
 
 fn main() -> Result<()> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use benches::pod::PodNamespace;
-use benches::report::{Cell, Table};
+use benches::report::{Cell, Effort, Table};
 use benches::rounds::{quantile, sorted};
 use benches::rules::{POD, config, pod_config, sized_config};
 use criterion::Criterion;
@@ -18,8 +18,6 @@ use redirect::packet::{Connection, Hook, Layer4, Packet};
 use redirect::ruleset::{Dialect, Port, Ruleset};
 use redirect::text::{native, restore};
 use redirect::verdict::verdict;
-
-use crate::Effort;
 
 /// Numbers of IPv4 rules.
 pub(crate) const SIZES: [u16; 3] = [18, 100, 1000];
