@@ -8,7 +8,7 @@ use redirect::ruleset::{Cidr, CtStates, Dialect, Family, Id, Match, Owner, Port,
 
 use crate::describe::{interface_name, spell_match};
 use crate::expression::{Expression, Extension, parse, values};
-use crate::legacy::rule::{known_match, known_target};
+use crate::legacy::rule::{known_match, known_target, lossy};
 use crate::nft::{ct, family, header, meta, operation, verdict};
 use crate::snapshot::{NfFamily, RuleState};
 
@@ -322,10 +322,6 @@ fn sense(operation: u32) -> Option<Sense> {
         operation::NOT_EQUAL => Some(Sense::Not),
         _ => None,
     }
-}
-
-fn lossy(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
 }
 
 fn number(value: &[u8]) -> Option<u32> {

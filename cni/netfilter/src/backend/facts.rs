@@ -147,12 +147,3 @@ impl fmt::Display for LegacyTables {
         out.write_str(&names.collect::<Vec<_>>().join(","))
     }
 }
-
-impl LegacyTables {
-    /// Reads names, separated by commas; unknown ones do not count.
-    pub(super) fn parse(text: &str) -> Self {
-        let has = |table: Table| text.split(',').any(|name| name == table.name());
-        let [filter, mangle, nat, raw] = Table::ALL.map(has);
-        Self { filter, mangle, nat, raw }
-    }
-}

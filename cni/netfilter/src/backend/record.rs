@@ -2,7 +2,6 @@
 //! A choice as the text that the node agent leaves for everyone else on the node: one `key=value` a line. Who reads it may be older or newer
 //! than who wrote it, so unknown keys are skipped, and a name that is not known is as good as no record.
 
-use super::facts::LegacyTables;
 use super::{Backend, Choice, NodeFeatures, Reason};
 
 const BACKEND: &str = "backend";
@@ -25,36 +24,19 @@ impl Record {
     pub fn encode(&self) -> String {
         let mut text = self.choice.to_record();
         text.push_str(&format!("{VERSION}={CURRENT}\n"));
-        for (key, has) in flags(&mut self.facts.clone()) {
-            text.push_str(&format!("{key}={}\n", if *has { "yes" } else { "no" }));
+        let facts = &self.facts;
+        for (key, has) in [
+            ("nf_tables", facts.nf_tables),
+            ("nft_compat", facts.nft_compat),
+            ("native", facts.native),
+            ("ipv6", facts.ipv6),
+            ("legacy_tools", facts.legacy_tools),
+            ("nft_tools", facts.nft_tools),
+        ] {
+            text.push_str(&format!("{key}={}\n", if has { "yes" } else { "no" }));
         }
-        text + &format!("legacy={}\nlegacy_v6={}\n", self.facts.legacy, self.facts.legacy_v6)
+        text + &format!("legacy={}\nlegacy_v6={}\n", facts.legacy, facts.legacy_v6)
     }
-
-    /// Reads a record; `None` where [`Choice::from_record`] finds none. Facts that it does not tell are not there.
-    #[must_use]
-    pub fn decode(text: &str) -> Option<Self> {
-        let choice = Choice::from_record(text)?;
-        let mut facts = NodeFeatures::default();
-        for (key, has) in flags(&mut facts) {
-            *has = value(text, key) == Some("yes");
-        }
-        facts.legacy = LegacyTables::parse(value(text, "legacy").unwrap_or_default());
-        facts.legacy_v6 = LegacyTables::parse(value(text, "legacy_v6").unwrap_or_default());
-        Some(Self { choice, facts })
-    }
-}
-
-/// The facts that are there or not, by key.
-fn flags(facts: &mut NodeFeatures) -> [(&'static str, &mut bool); 6] {
-    [
-        ("nf_tables", &mut facts.nf_tables),
-        ("nft_compat", &mut facts.nft_compat),
-        ("native", &mut facts.native),
-        ("ipv6", &mut facts.ipv6),
-        ("legacy_tools", &mut facts.legacy_tools),
-        ("nft_tools", &mut facts.nft_tools),
-    ]
 }
 
 /// The value of a key.
@@ -95,24 +77,16 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_read_as_they_were_written() {
+    fn a_record_says_its_choice_and_all_facts() {
         let choice = Choice { backend: Backend::Nft, reason: Reason::NoNftCompat };
-        let mut record = Record { choice, facts: NodeFeatures::default() };
-        let none = record.encode();
-        assert!(none.len() < 512, "a plugin reads no more");
-        assert_eq!(Record::decode(&none), Some(record));
-        for index in 0..6 {
-            *flags(&mut record.facts)[index].1 = true;
-            assert_eq!(Record::decode(&record.encode()), Some(record));
-        }
+        let mut record = Record { choice, facts: NodeFeatures { ipv6: true, ..NodeFeatures::default() } };
         record.facts.legacy.nat = true;
-        record.facts.legacy_v6.raw = true;
-        assert_eq!(Record::decode(&record.encode()), Some(record));
-        assert_eq!(Choice::from_record(&record.encode()), Some(choice));
-        assert_eq!(
-            Record::decode(&choice.to_record()),
-            Some(Record { choice, facts: NodeFeatures::default() })
-        );
+        record.facts.legacy.raw = true;
+        let text = record.encode();
+        assert!(text.len() < 512, "a plugin reads no more");
+        assert_eq!(Choice::from_record(&text), Some(choice));
+        let facts = "nf_tables=no\nnft_compat=no\nnative=no\nipv6=yes\nlegacy_tools=no\nnft_tools=no\nlegacy=nat,raw\nlegacy_v6=\n";
+        assert!(text.ends_with(facts), "{text}");
     }
 
     #[test]

@@ -2,13 +2,11 @@
 //! Proof that the kernel holds a tool's changes. A tool's exit status is no proof: one that could read nothing of its input, or a
 //! wrapper in its place, succeeds as well.
 
-use redirect::found::{FoundFamily, FoundRules, FoundTable};
+use redirect::found::FoundRules;
 use redirect::ruleset::{Family, Id, Match, Owner, Ruleset};
 
 use super::decide::Purpose;
 use super::{IptablesError, Variant, state};
-use crate::legacy;
-use crate::read::read;
 use crate::residue::Residue;
 
 /// Reads back what a variant's tables hold.
@@ -20,7 +18,7 @@ pub(super) fn check(variant: Variant, ruleset: &Ruleset, purpose: Purpose) -> Re
     let proven = match purpose {
         Purpose::Apply if ruleset.rules.is_empty() => is_gone(&residue),
         // Only the tools know what number a name stands for.
-        Purpose::Apply if has_names(ruleset) => has_as_many(&found_rules(variant)?, variant, ruleset),
+        Purpose::Apply if has_names(ruleset) => has_as_many(&state::found_rules(variant)?, variant, ruleset),
         Purpose::Apply => !residue.differs,
         Purpose::Remove => is_gone(&residue),
     };
@@ -41,27 +39,12 @@ fn has_names(ruleset: &Ruleset) -> bool {
     })
 }
 
-fn found_rules(variant: Variant) -> Result<FoundRules, IptablesError> {
-    Ok(match variant {
-        Variant::Legacy => legacy::read()?,
-        Variant::Nft => crate::found_rules(&read()?),
-    })
-}
-
 /// True if each chain of ours has as many rules as wanted, and each built-in one at least as many.
 fn has_as_many(found: &FoundRules, variant: Variant, ruleset: &Ruleset) -> bool {
     [Family::V4, Family::V6].into_iter().all(|family| {
         ruleset.chains(family).iter().all(|wanted| {
-            let is_meant = |table: &&FoundTable| {
-                let meant = match variant {
-                    Variant::Legacy => FoundFamily::Legacy(family),
-                    Variant::Nft => FoundFamily::One(family),
-                };
-                table.family == meant && table.name == wanted.table.name()
-            };
-            let mut chains = found.tables.iter().filter(is_meant).flat_map(|table| &table.chains);
-            let found = chains.find(|chain| chain.name == wanted.chain.name());
-            found.is_some_and(|found| {
+            let table = found.find(variant.form().family(family), wanted.table.name());
+            table.and_then(|table| table.find(wanted.chain.name())).is_some_and(|found| {
                 let (found, wanted_rules) = (found.rules.len(), wanted.rules.len());
                 found == wanted_rules || (wanted.chain.is_builtin() && found > wanted_rules)
             })

@@ -103,7 +103,7 @@ pub(super) fn outcome(
     Some((Action::of(&target, Dialect::Iptables), text::target(&target, known)))
 }
 
-pub(super) fn lossy(name: &[u8]) -> String {
+pub(crate) fn lossy(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
