@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::label::label;
 use crate::metrics::Metrics;
 use crate::time::pause;
 use book::{AggregatedEvent, Book, PendingWrite};
@@ -31,93 +32,49 @@ const LAST_LIMIT: Duration = Duration::from_secs(3);
 /// Waits between tries of one write. Four tries in all; then the next event has its turn.
 const WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(16)];
 
-/// Reason of an event (`REASON` in `kubectl get events`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EventReason {
-    /// A broken pod was deleted; upstream's.
-    DeleteBrokenPod,
-    /// A broken pod could not be deleted. Upstream's name for it is the same; counted apart, so that what came of it is told at once.
-    DeleteFailed,
-    /// A broken pod is not deleted yet, since those before it were deleted in vain.
-    DeletionDelayed,
-    /// A broken pod was labelled; upstream's.
-    LabelBrokenPod,
-    /// A broken pod could not be labelled; named and counted as a deletion that failed.
-    LabelFailed,
-    /// A broken pod's rules were written and a probe saw them redirect.
-    RepairedBrokenPod,
-    /// A broken pod's rules were written and read back, and no packet could be sent that proves all of them.
-    RepairUnproven,
-    /// A broken pod is redirected as it should be, and was before the agent came to it.
-    AlreadyRedirected,
-    /// A broken pod's rules could not be written or not be proven; it is tried again.
-    RepairFailed,
-    /// A broken pod cannot be repaired in place.
-    UnrepairableBrokenPod,
-    /// An enrolled pod of the node has no rules of ours, and nobody noticed.
-    UnredirectedPod,
-    /// An unredirected pod without a validation container redirects again.
-    RedirectionRestored,
-    /// An enrolled pod's rules cannot be read, again and again.
-    RedirectionUnknown,
-    /// Another writer keeps reverting our configuration.
-    CniConfigFight,
-    /// A changed setting was rejected.
-    SettingRefused,
-    /// A node got the taint that keeps pods away until the plugin is ready.
-    NodeTainted,
-    /// A node lost that taint.
-    NodeUntainted,
-    /// A node's taint cannot be changed; it is tried again.
-    NodeTaintFailed,
+label! {
+    /// Reason of an event (`REASON` in `kubectl get events`).
+    EventReason {
+        /// A broken pod was deleted; upstream's.
+        DeleteBrokenPod = "DeleteBrokenPod",
+        /// A broken pod could not be deleted. Upstream's name for it is the same; counted apart, so that what came of it is told at once.
+        DeleteFailed = "DeleteBrokenPod",
+        /// A broken pod is not deleted yet, since those before it were deleted in vain.
+        DeletionDelayed = "DeletionDelayed",
+        /// A broken pod was labelled; upstream's.
+        LabelBrokenPod = "LabelBrokenPod",
+        /// A broken pod could not be labelled; named and counted as a deletion that failed.
+        LabelFailed = "LabelBrokenPod",
+        /// A broken pod's rules were written and a probe saw them redirect.
+        RepairedBrokenPod = "RepairedBrokenPod",
+        /// A broken pod's rules were written and read back, and no packet could be sent that proves all of them.
+        RepairUnproven = "RepairUnproven",
+        /// A broken pod is redirected as it should be, and was before the agent came to it.
+        AlreadyRedirected = "AlreadyRedirected",
+        /// A broken pod's rules could not be written or not be proven; it is tried again.
+        RepairFailed = "RepairFailed",
+        /// A broken pod cannot be repaired in place.
+        UnrepairableBrokenPod = "UnrepairableBrokenPod",
+        /// An enrolled pod of the node has no rules of ours, and nobody noticed.
+        UnredirectedPod = "UnredirectedPod",
+        /// An unredirected pod without a validation container redirects again.
+        RedirectionRestored = "RedirectionRestored",
+        /// An enrolled pod's rules cannot be read, again and again.
+        RedirectionUnknown = "RedirectionUnknown",
+        /// Another writer keeps reverting our configuration.
+        CniConfigFight = "CniConfigFight",
+        /// A changed setting was rejected.
+        SettingRefused = "SettingRefused",
+        /// A node got the taint that keeps pods away until the plugin is ready.
+        NodeTainted = "NodeTainted",
+        /// A node lost that taint.
+        NodeUntainted = "NodeUntainted",
+        /// A node's taint cannot be changed; it is tried again.
+        NodeTaintFailed = "NodeTaintFailed",
+    }
 }
 
 impl EventReason {
-    /// Every reason.
-    pub const ALL: [Self; 18] = [
-        Self::DeleteBrokenPod,
-        Self::DeleteFailed,
-        Self::DeletionDelayed,
-        Self::LabelBrokenPod,
-        Self::LabelFailed,
-        Self::RepairedBrokenPod,
-        Self::RepairUnproven,
-        Self::AlreadyRedirected,
-        Self::RepairFailed,
-        Self::UnrepairableBrokenPod,
-        Self::UnredirectedPod,
-        Self::RedirectionRestored,
-        Self::RedirectionUnknown,
-        Self::CniConfigFight,
-        Self::SettingRefused,
-        Self::NodeTainted,
-        Self::NodeUntainted,
-        Self::NodeTaintFailed,
-    ];
-
-    /// `reason` of the event.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::DeleteBrokenPod | Self::DeleteFailed => "DeleteBrokenPod",
-            Self::DeletionDelayed => "DeletionDelayed",
-            Self::LabelBrokenPod | Self::LabelFailed => "LabelBrokenPod",
-            Self::RepairedBrokenPod => "RepairedBrokenPod",
-            Self::RepairUnproven => "RepairUnproven",
-            Self::AlreadyRedirected => "AlreadyRedirected",
-            Self::RepairFailed => "RepairFailed",
-            Self::UnrepairableBrokenPod => "UnrepairableBrokenPod",
-            Self::UnredirectedPod => "UnredirectedPod",
-            Self::RedirectionRestored => "RedirectionRestored",
-            Self::RedirectionUnknown => "RedirectionUnknown",
-            Self::CniConfigFight => "CniConfigFight",
-            Self::SettingRefused => "SettingRefused",
-            Self::NodeTainted => "NodeTainted",
-            Self::NodeUntainted => "NodeUntainted",
-            Self::NodeTaintFailed => "NodeTaintFailed",
-        }
-    }
-
     /// `Normal` for good news. A deletion is a warning, as upstream's is.
     const fn kind(self) -> &'static str {
         match self {

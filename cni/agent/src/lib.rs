@@ -12,6 +12,7 @@
 //! | `ending` | SIGTERM and SIGINT |
 //! | [`settings`] | flags, environment, the watched ConfigMap: one set of settings, each with its origin |
 //! | [`reload`] | the settings while the agent runs |
+//! | `label` | enums whose values have one spelling |
 //! | [`leave`] | why the agent stops: keep what is installed, or remove it |
 //! | [`readiness`] | what still keeps the agent from being ready |
 //! | [`events`] | Kubernetes events: aggregated, bounded, never waited for |
@@ -39,6 +40,7 @@ pub mod file_error;
 pub mod files;
 pub mod http;
 pub mod install;
+mod label;
 pub mod leave;
 pub mod log;
 pub mod manifests;

@@ -19,10 +19,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::readiness::{Missing, Part};
+use crate::settings::RepairPolicy;
 
 pub use labels::{
-    AddPhase, AddResult, CacheResult, Deed, InstallResult, Lead, LineSkipped, RepairResult, RepairType,
-    RestartReason, SettingKey, TaintResult, Unrepairable, Watched,
+    AddPhase, AddResult, CacheResult, Deed, InstallResult, Lead, LineSkipped, RepairResult, RestartReason,
+    SettingKey, TaintResult, Unrepairable, Watched,
 };
 pub use text::Exposition;
 
@@ -199,12 +200,12 @@ impl Series {
         for result in InstallResult::ALL {
             touch(&self.installs, [("result", result.name())]);
         }
-        for kind in RepairType::ALL {
+        for kind in RepairPolicy::ALL {
             for result in RepairResult::ALL {
                 // Only a label that was there already is skipped, and only rules can be unproven.
                 let can_be = match result {
-                    RepairResult::Skip => *kind == RepairType::Label,
-                    RepairResult::Unproven => *kind == RepairType::Repair,
+                    RepairResult::Skip => *kind == RepairPolicy::Label,
+                    RepairResult::Unproven => *kind == RepairPolicy::Repair,
                     RepairResult::Success | RepairResult::Fail => true,
                 };
                 if can_be {
@@ -269,7 +270,7 @@ impl Metrics {
     }
 
     /// A repair action ended, `took` after the pod was found broken.
-    pub fn repaired(&self, kind: RepairType, result: RepairResult, took: Duration) {
+    pub fn repaired(&self, kind: RepairPolicy, result: RepairResult, took: Duration) {
         self.0.all.repaired.get_or_create(&[("type", kind.name()), ("result", result.name())]).inc();
         if result != RepairResult::Skip {
             self.0.all.repair.get_or_create(&[("type", kind.name())]).observe(took.as_secs_f64());

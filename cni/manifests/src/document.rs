@@ -11,11 +11,15 @@ use crate::mistake::{Mistake, Mistakes};
 /// Malformed YAML.
 pub fn read(what: &str, text: &str) -> Result<Vec<Value>, Mistakes> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| {
-        let why = error.to_string();
-        let why = why.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
-        Mistakes::from(Mistake::Document { what: what.to_owned(), why })
+        Mistakes::from(Mistake::Document { what: what.to_owned(), why: first_line(&error) })
     })?;
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+}
+
+/// First line of a YAML parser's error, without its source snippet.
+#[must_use]
+pub fn first_line(error: &serde_saphyr::Error) -> String {
+    error.to_string().lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

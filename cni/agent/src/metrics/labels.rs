@@ -3,24 +3,7 @@
 
 use protocol::log::AddEnd;
 
-/// Enum of label values with their spellings.
-macro_rules! label {
-    ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $value:ident = $text:literal,)+ }) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[$what])* $value,)+ }
-
-        impl $name {
-            pub const ALL: &[Self] = &[$(Self::$value,)+];
-
-            /// Label value.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$value => $text,)+ }
-            }
-        }
-    };
-}
+use crate::label::label;
 
 label! {
     /// Result of a pass of the installer; upstream's spelling.
@@ -33,18 +16,9 @@ label! {
 }
 
 label! {
-    /// Action on a broken pod; upstream's spelling.
-    RepairType {
-        Repair = "repair",
-        Delete = "delete",
-        Label = "label",
-    }
-}
-
-label! {
-    /// Result of such an action; upstream's spelling.
+    /// Result of an action on a broken pod; upstream's spelling.
     RepairResult {
-        /// Done, and for [`RepairType::Repair`] verified.
+        /// Done, and for [`RepairPolicy::Repair`](crate::settings::RepairPolicy) verified.
         Success = "success",
         /// Rules were written and read back, and no packet could be sent that proves all of them.
         Unproven = "unproven",

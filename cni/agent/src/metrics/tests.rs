@@ -19,8 +19,8 @@ fn upstreams_metrics_have_upstreams_names() {
     let metrics = Metrics::default();
     metrics.installed(InstallResult::Success);
     metrics.installed(InstallResult::CopyBinariesFailure);
-    metrics.repaired(RepairType::Label, RepairResult::Skip, Duration::ZERO);
-    metrics.repaired(RepairType::Delete, RepairResult::Success, Duration::from_millis(20));
+    metrics.repaired(RepairPolicy::Label, RepairResult::Skip, Duration::ZERO);
+    metrics.repaired(RepairPolicy::Delete, RepairResult::Success, Duration::from_millis(20));
     for line in [
         "# TYPE istio_cni_installs_total counter",
         "istio_cni_installs_total{result=\"SUCCESS\"} 1",

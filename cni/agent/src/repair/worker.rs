@@ -24,7 +24,7 @@ use super::detect::Rules;
 use super::gather::Grounds;
 use crate::api::Client;
 use crate::events::{About, EventReason, Recorder};
-use crate::metrics::{Metrics, RepairType};
+use crate::metrics::Metrics;
 use crate::pods::{NodePod, PodEvent, Pods};
 use crate::settings::{RepairPolicy, Settings};
 
@@ -157,7 +157,7 @@ impl Worker {
                 });
             }
             RepairAction::Tell(pod, news) => self.tell(&pod, news),
-            RepairAction::Ended(policy, result, took) => metrics.repaired(kind(policy), result, took),
+            RepairAction::Ended(policy, result, took) => metrics.repaired(policy, result, took),
             RepairAction::Exposed(pod) => metrics.redirected(age(&pod)),
             RepairAction::Unrepairable(reason) => metrics.unrepairable(reason),
             RepairAction::Unredirected(pods) => metrics.unredirected(pods),
@@ -185,14 +185,6 @@ impl Worker {
             uid: facts.uid.clone(),
         };
         self.context.events.record(about, reason, message);
-    }
-}
-
-fn kind(policy: RepairPolicy) -> RepairType {
-    match policy {
-        RepairPolicy::Repair => RepairType::Repair,
-        RepairPolicy::Delete => RepairType::Delete,
-        RepairPolicy::Label => RepairType::Label,
     }
 }
 

@@ -7,17 +7,19 @@ use manifests::table;
 
 use super::build::Reader;
 use super::{OwnPod, kind};
+use crate::label::label;
 use crate::selector::Selectors;
 
-/// Policy for a broken pod; the first that is on, in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RepairPolicy {
-    /// `REPAIR_REPAIR_PODS`
-    Repair,
-    /// `REPAIR_DELETE_PODS`
-    Delete,
-    /// `REPAIR_LABEL_PODS`
-    Label,
+label! {
+    /// Policy for a broken pod; the first that is on, in this order. Metrics have upstream's spelling.
+    RepairPolicy {
+        /// `REPAIR_REPAIR_PODS`
+        Repair = "repair",
+        /// `REPAIR_DELETE_PODS`
+        Delete = "delete",
+        /// `REPAIR_LABEL_PODS`
+        Label = "label",
+    }
 }
 
 /// Repair (upstream's keys are in the fields' names).

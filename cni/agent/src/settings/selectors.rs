@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use manifests::document::first_line;
 use serde::{Deserialize, Serialize};
 
 use super::kind::Problem;
@@ -41,13 +42,8 @@ pub(super) fn to_json(yaml: &str) -> Result<String, Problem> {
         return Ok("[]".to_owned());
     }
     let list: Option<Vec<Selector>> =
-        serde_saphyr::from_str(yaml).map_err(|error| Problem::Selectors(one_line(&error.to_string())))?;
+        serde_saphyr::from_str(yaml).map_err(|error| Problem::Selectors(first_line(&error)))?;
     serde_json::to_string(&list.unwrap_or_default()).map_err(|error| Problem::Selectors(error.to_string()))
-}
-
-/// First line of an error, without its source snippet.
-fn one_line(text: &str) -> String {
-    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

@@ -21,14 +21,6 @@ pub struct Timing {
     pub retry: Duration,
 }
 
-impl Default for Timing {
-    /// Those of the older controller.
-    fn default() -> Self {
-        let [duration, renew, retry] = [60, 15, 5].map(Duration::from_secs);
-        Self { duration, renew, retry }
-    }
-}
-
 /// Fields read of the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Record {
@@ -159,6 +151,14 @@ fn record(lease: &Value) -> Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Default for Timing {
+        /// Those of the older controller.
+        fn default() -> Self {
+            let [duration, renew, retry] = [60, 15, 5].map(Duration::from_secs);
+            Self { duration, renew, retry }
+        }
+    }
 
     fn wall() -> Timestamp {
         "2026-01-01T00:00:00.5Z".parse().unwrap()

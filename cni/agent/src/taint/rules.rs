@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use manifests::document::first_line;
 use serde::Deserialize;
 
 use crate::selector;
@@ -73,7 +74,7 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Vec<Rule>, RuleError> {
         let entries: Option<Vec<Entry>> = match serde_saphyr::from_str(text) {
             Ok(entries) => entries,
             Err(error) => {
-                let why = one_line(&error.to_string());
+                let why = first_line(&error);
                 let value = text.chars().take(SHOWN).collect();
                 return Err(RuleError::Yaml { key: key.clone(), why, value });
             }
@@ -87,11 +88,6 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Vec<Rule>, RuleError> {
         }
     }
     Ok(rules)
-}
-
-/// First line of an error, without its source snippet.
-fn one_line(text: &str) -> String {
-    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
