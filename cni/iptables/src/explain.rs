@@ -21,7 +21,7 @@ use redirect::enrol::AnnotationError;
 use redirect::found::capture::CaptureError;
 use redirect::host::{EnvironmentError, NoLocalAddress};
 use redirect::packet::{Packet, Verdict};
-use redirect::ruleset::{ChainRules, Dialect, Family, Ruleset, Table};
+use redirect::ruleset::{ChainRules, Dialect, Family, Ruleset};
 use redirect::skip::SkipReason;
 use redirect::verdict::{FoundVerdict, verdict};
 use redirect::{Config, generate};
@@ -289,12 +289,5 @@ fn chains(ruleset: &Ruleset) -> Vec<(Listing, Vec<ChainRules<'_>>)> {
         Dialect::Iptables => {
             ruleset.families().map(|family| (Listing::Of(family), ruleset.chains(family))).collect()
         }
-    }
-}
-
-fn table_name(ruleset: &Ruleset, table: Table) -> &'static str {
-    match ruleset.dialect {
-        Dialect::Iptables => table.name(),
-        Dialect::Nft => table.native_name(),
     }
 }

@@ -67,7 +67,7 @@ before the CNI plugin is ready on its node.
 /// Its traffic is not redirected.
 pub fn run(wanted: Validation, whole: &Whole, log: &mut Log<'_>) -> Result<(), NotRedirected> {
     let start = Instant::now();
-    let route = Route::new(family(whole.addresses.first), wanted.probe_port);
+    let route = Route::new(Family::of(whole.addresses.first), wanted.probe_port);
     let ports = ports(&whole.config);
     let listeners = listen(&route, ports, log);
     if listeners.is_empty() {
@@ -109,10 +109,6 @@ fn report(findings: &[Finding], log: &mut Log<'_>) -> Vec<String> {
 
 fn ports(config: &Config) -> [u16; 2] {
     [config.proxy_port, config.inbound_capture_port]
-}
-
-fn family(address: IpAddr) -> Family {
-    if address.is_ipv4() { Family::V4 } else { Family::V6 }
 }
 
 /// Binds the proxy's ports; a failure is logged.

@@ -25,7 +25,7 @@ mod set;
 
 use redirect::ruleset::{BaseChain, Chain, ChainRules, Dialect, Rule, Ruleset, Table};
 
-use crate::home::{Home, nf_family};
+use crate::home::Home;
 use crate::nft::{self, attribute, message};
 use crate::snapshot::NfFamily;
 use crate::wire::{ACK, CREATE, DUMP, EXCL, Writer};
@@ -49,7 +49,7 @@ pub fn batch(ruleset: &Ruleset, generation: Option<u32>) -> Result<Vec<u8>, Enco
         Dialect::Iptables => {
             for family in ruleset.families() {
                 for chains in ruleset.chains(family).chunk_by(|one, next| one.table == next.table) {
-                    iptables_table(&mut out, nf_family(family), chains)?;
+                    iptables_table(&mut out, family.into(), chains)?;
                 }
             }
         }

@@ -31,9 +31,11 @@ impl Home {
 }
 
 /// Where iptables keeps a family.
-pub(crate) fn nf_family(family: Family) -> NfFamily {
-    match family {
-        Family::V4 => NfFamily::Ip,
-        Family::V6 => NfFamily::Ip6,
+impl From<Family> for NfFamily {
+    fn from(family: Family) -> Self {
+        match family {
+            Family::V4 => Self::Ip,
+            Family::V6 => Self::Ip6,
+        }
     }
 }

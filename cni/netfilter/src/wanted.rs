@@ -3,7 +3,7 @@
 
 use redirect::ruleset::{Chain, ChainRules, Dialect, Rule, Ruleset};
 
-use crate::home::{Home, nf_family};
+use crate::home::Home;
 use crate::snapshot::NfFamily;
 
 /// A chain with its rules in final order.
@@ -31,7 +31,7 @@ impl<'a> Wanted<'a> {
             Dialect::Nft => wanted.add(NfFamily::Inet, ruleset.inet_chains()),
             Dialect::Iptables => {
                 for family in ruleset.families() {
-                    wanted.add(nf_family(family), ruleset.chains(family));
+                    wanted.add(family.into(), ruleset.chains(family));
                 }
             }
         }

@@ -21,7 +21,7 @@ use protocol::pod::PodFacts;
 use redirect::enrol::AnnotationError;
 use redirect::found::FoundRules;
 use redirect::found::compare::{Form, forms};
-use redirect::host::{Environment, EnvironmentError, NoLocalAddress, Stack, decide_addresses};
+use redirect::host::{Environment, EnvironmentError, NoLocalAddress, Stack, is_ordinary};
 use redirect::skip::{NamedPod, SkipReason, precheck};
 use redirect::{Enrolment, Redirect, enrol};
 
@@ -175,7 +175,7 @@ fn compare(
     if redirect.stack.value == Stack::FirstAddress
         && !config.ipv6
         && form != Form::Native
-        && all.iter().any(|address| address.is_ipv6() && is_reachable(*address))
+        && all.iter().any(|address| address.is_ipv6() && is_ordinary(*address))
     {
         said.push(
             "the pod has IPv6 addresses and its first one is of IPv4: IPv6 traffic bypasses the proxy (set ISTIO_DUAL_STACK)"
@@ -183,11 +183,6 @@ fn compare(
         );
     }
     Ok(said)
-}
-
-/// True if other hosts can send packets there.
-fn is_reachable(address: std::net::IpAddr) -> bool {
-    decide_addresses([address], Stack::Dual).is_ok()
 }
 
 fn expected(

@@ -22,6 +22,7 @@ pub mod same;
 pub mod save;
 #[cfg(test)]
 mod testing;
+mod value;
 
 use std::fmt;
 

@@ -45,18 +45,22 @@ pub fn decide_addresses(
     addresses: impl IntoIterator<Item = IpAddr>,
     stack: Stack,
 ) -> Result<AddressFamilies, NoLocalAddress> {
-    let mut own = addresses.into_iter().map(|address| address.to_canonical()).filter(counts);
+    let mut own =
+        addresses.into_iter().map(|address| address.to_canonical()).filter(|address| is_ordinary(*address));
     let first = own.next().ok_or(NoLocalAddress)?;
     let ipv6 = first.is_ipv6() || (stack == Stack::Dual && own.any(|address| address.is_ipv6()));
     Ok(AddressFamilies { first, ipv6 })
 }
 
-fn counts(address: &IpAddr) -> bool {
+/// True if an address counts for [`decide_addresses`]: other hosts can send packets there.
+#[must_use]
+pub fn is_ordinary(address: IpAddr) -> bool {
+    let address = address.to_canonical();
     let link_local = match address {
         IpAddr::V4(v4) => v4.is_link_local() || v4.octets()[..3] == [224, 0, 0],
         IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.segments()[0] & 0xff0f == 0xff02,
     };
-    !link_local && !address.is_loopback() && *address != INBOUND_V6.address
+    !link_local && !address.is_loopback() && address != INBOUND_V6.address
 }
 
 /// The address that REDIRECT writes into a packet of the pod itself.

@@ -79,7 +79,7 @@ impl Packet {
     /// The packet's family.
     #[must_use]
     pub fn family(&self) -> Family {
-        if self.destination.is_ipv4() { Family::V4 } else { Family::V6 }
+        Family::of(self.destination)
     }
 }
 

@@ -6,6 +6,8 @@ mod chains;
 mod condition;
 mod places;
 
+use std::net::IpAddr;
+
 pub use condition::{Cidr, CtStates, Id, Match, Owner, Port, Protocol, Sense};
 pub use places::{BaseChain, BaseKind, Chain, Table};
 
@@ -25,6 +27,14 @@ pub enum Scope {
     Both,
     /// A rule of one family only, because it names an address of that family.
     Only(Family),
+}
+
+impl Family {
+    /// The family of an address.
+    #[must_use]
+    pub fn of(address: IpAddr) -> Self {
+        if address.is_ipv4() { Self::V4 } else { Self::V6 }
+    }
 }
 
 impl Scope {

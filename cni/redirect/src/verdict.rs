@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use crate::found::{FoundFamily, FoundRules};
 use crate::packet::{Hook, Outcome, Packet, Step, Verdict};
-use crate::ruleset::{ChainRules, Cidr, Dialect, Family, Ruleset, Sense};
+use crate::ruleset::{ChainRules, Cidr, Family, Ruleset, Sense};
 use crate::text;
 
 use compiled::{Compiled, wanted_chains};
@@ -68,10 +68,7 @@ impl<'a> Judge<'a> {
             let text = || text::rule(self.ruleset.dialect, rule).into();
             Step {
                 table: chain.table,
-                chain: match self.ruleset.dialect {
-                    Dialect::Iptables => chain.chain.name(),
-                    Dialect::Nft => chain.chain.native_name(),
-                },
+                chain: chain.chain.name_in(self.ruleset.dialect),
                 position: at.rule + 1,
                 rule: Arc::clone(part.texts[at.chain][at.rule].get_or_init(text)),
                 origin: rule.origin,

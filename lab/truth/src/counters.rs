@@ -44,7 +44,7 @@ pub struct Known {
 pub fn known(rules: &Ruleset) -> Vec<Known> {
     match rules.dialect {
         Dialect::Iptables => {
-            let of = |family| (nf_family(family), rules.chains(family));
+            let of = |family: Family| (family.into(), rules.chains(family));
             rules
                 .families()
                 .map(of)
@@ -57,10 +57,7 @@ pub fn known(rules: &Ruleset) -> Vec<Known> {
 
 fn listed(dialect: Dialect, family: NfFamily, chains: &[ChainRules<'_>]) -> Vec<Known> {
     let each = |at: &ChainRules<'_>| {
-        let (table, chain) = match dialect {
-            Dialect::Iptables => (at.table.name(), at.chain.name()),
-            Dialect::Nft => (at.table.native_name(), at.chain.native_name()),
-        };
+        let (table, chain) = (at.table.name_in(dialect), at.chain.name_in(dialect));
         let rules = at.rules.iter().enumerate().map(move |(index, rule)| Known {
             place: Place { family, table: table.to_owned(), chain: chain.to_owned(), position: index + 1 },
             text: text::rule(dialect, rule),
@@ -70,20 +67,11 @@ fn listed(dialect: Dialect, family: NfFamily, chains: &[ChainRules<'_>]) -> Vec<
     chains.iter().flat_map(each).collect()
 }
 
-/// The tables' family of a packet's family.
-#[must_use]
-pub fn nf_family(family: Family) -> NfFamily {
-    match family {
-        Family::V4 => NfFamily::Ip,
-        Family::V6 => NfFamily::Ip6,
-    }
-}
-
 /// The family of the tables that packets of a family meet.
 #[must_use]
 pub fn met_by(dialect: Dialect, family: Family) -> NfFamily {
     match dialect {
-        Dialect::Iptables => nf_family(family),
+        Dialect::Iptables => family.into(),
         Dialect::Nft => NfFamily::Inet,
     }
 }
@@ -154,7 +142,7 @@ fn legacy(table: &FoundTable) -> Vec<(Place, u64)> {
     for chain in &table.chains {
         for (index, rule) in chain.rules.iter().enumerate() {
             let place = Place {
-                family: nf_family(family),
+                family: family.into(),
                 table: table.name.clone(),
                 chain: chain.name.clone(),
                 position: index + 1,

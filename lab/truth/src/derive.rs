@@ -107,7 +107,7 @@ impl Deriver<'_> {
 
     fn spec(&self, from: Place, kind: Kind, to: (IpAddr, u16)) -> Spec {
         let destination = SocketAddr::new(to.0, to.1);
-        let family = if to.0.is_ipv4() { Family::V4 } else { Family::V6 };
+        let family = Family::of(to.0);
         let source = match from {
             Place::Outside => stranger(family),
             Place::Guest => net::guest(family),
@@ -234,7 +234,7 @@ impl Deriver<'_> {
     fn any(&self, random: &mut Random) -> Spec {
         let pool = &self.pool;
         let host = *random.pick(&pool.hosts).unwrap_or(&stranger(Family::V4));
-        let family = if host.is_ipv4() { Family::V4 } else { Family::V6 };
+        let family = Family::of(host);
         let port = *random.pick(&pool.ports).unwrap_or(&80);
         let kind = match random.below(12) {
             0..=6 => Kind::Tcp,

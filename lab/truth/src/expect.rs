@@ -55,12 +55,11 @@ pub fn course(judge: &Judge<'_>, pod: &Pod, spec: &Spec, source_port: u16) -> Co
 /// The evaluator's prediction.
 #[must_use]
 pub fn expect(dialect: Dialect, spec: &Spec, source_port: u16, course: &Course) -> Expected {
-    let native = dialect == Dialect::Nft;
     let family = met_by(dialect, spec.family());
     let steps = course.verdicts.iter().flat_map(|verdict| &verdict.steps);
     let place = |step: &redirect::packet::Step| RulePlace {
         family,
-        table: if native { step.table.native_name() } else { step.table.name() }.to_owned(),
+        table: step.table.name_in(dialect).to_owned(),
         chain: step.chain.to_owned(),
         position: step.position,
     };

@@ -99,7 +99,7 @@ pub struct Course {
 impl Pod {
     /// The interface by which a packet to `destination` leaves.
     fn route(&self, destination: IpAddr, mark: u32) -> Cow<'static, str> {
-        let family = family_of(destination);
+        let family = Family::of(destination);
         let links = || self.links.iter().filter(|link| link.address.family() == family);
         if self.is_local(destination) || self.routed_marks.contains(&(family, mark)) {
             return LO.into();
@@ -320,8 +320,4 @@ fn swapped(layer4: Layer4, from: u16) -> Layer4 {
         Layer4::Udp { source, .. } => Layer4::Udp { source: from, destination: source },
         Layer4::Other(protocol) => Layer4::Other(protocol),
     }
-}
-
-fn family_of(address: IpAddr) -> Family {
-    if address.is_ipv4() { Family::V4 } else { Family::V6 }
 }

@@ -50,7 +50,7 @@ impl Spec {
     /// The family.
     #[must_use]
     pub fn family(&self) -> Family {
-        if self.destination.is_ipv4() { Family::V4 } else { Family::V6 }
+        Family::of(self.destination.ip())
     }
 
     /// The namespace that the destination is in.

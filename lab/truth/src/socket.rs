@@ -54,10 +54,6 @@ pub fn any(family: Family) -> IpAddr {
     }
 }
 
-fn family_of(address: SocketAddr) -> Family {
-    if address.is_ipv4() { Family::V4 } else { Family::V6 }
-}
-
 /// A socket that takes any address for its own and does not wait, bound as soon as the address is free.
 fn bound(at: SocketAddr, kind: SockType) -> io::Result<OwnedFd> {
     patiently(|| bound_now(at, kind))
@@ -65,7 +61,7 @@ fn bound(at: SocketAddr, kind: SockType) -> io::Result<OwnedFd> {
 
 fn bound_now(at: SocketAddr, kind: SockType) -> io::Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let fd = socket(domain(family_of(at)), kind, flags, None)?;
+    let fd = socket(domain(Family::of(at.ip())), kind, flags, None)?;
     if at.is_ipv6() {
         setsockopt(&fd, Ipv6V6Only, &true)?;
     }
@@ -126,9 +122,8 @@ pub fn begin(from: SocketAddr, to: SocketAddr, mark: u32) -> io::Result<TcpStrea
 
 /// A socket for whole segments or messages of a protocol.
 pub fn raw(at: IpAddr, protocol: SockProtocol) -> io::Result<OwnedFd> {
-    let family = if at.is_ipv4() { Family::V4 } else { Family::V6 };
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let fd = socket(domain(family), SockType::Raw, flags, protocol)?;
+    let fd = socket(domain(Family::of(at)), SockType::Raw, flags, protocol)?;
     bind(fd.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(at, 0)))?;
     Ok(fd)
 }

@@ -82,7 +82,7 @@ fn targets(config: &Config, family: Family, own: &[&Address]) -> Vec<IpAddr> {
         own.iter().filter(|address| address.length < if address.ip.is_ipv4() { 31 } else { 127 });
     let all = [nowhere].into_iter().chain(ranges.flat_map(|base| [next(base), base]));
     all.chain(neighbours.map(|address| next(address.ip)))
-        .filter(|address| address.is_ipv4() == (family == Family::V4))
+        .filter(|address| Family::of(*address) == family)
         .collect()
 }
 

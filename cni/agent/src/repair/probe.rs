@@ -6,7 +6,7 @@
 //! ([`redirect::verdict`]); a packet is chosen that they redirect. Inbound packets cannot be made from inside: for those the rules that
 //! were read back stand.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use netfilter::address::Address;
 use netfilter::{LookError, look};
@@ -14,7 +14,7 @@ use redirect::config::{Config, ConfigError};
 use redirect::found::FoundRules;
 use redirect::found::compare::{Form, forms};
 use redirect::generate::ruleset;
-use redirect::host::{Stack, decide_addresses};
+use redirect::host::is_ordinary;
 use redirect::packet::{Outcome, Packet};
 use redirect::ruleset::{Family, Ruleset};
 use redirect::verdict::{FoundStep, found_verdict, verdict};
@@ -62,9 +62,9 @@ pub fn prove(config: &Config, addresses: &[Address]) -> Result<Vec<Proven>, Unpr
     let wanted = ruleset(&config.clone().in_dialect(form.dialect()))?;
     let mut proven = Vec::new();
     for (family, name) in [(Family::V4, "IPv4"), (Family::V6, "IPv6")] {
-        let is_of = |address: &&Address| address.ip.is_ipv4() == (family == Family::V4);
+        let is_of = |address: &&Address| Family::of(address.ip) == family;
         let own: Vec<&Address> =
-            addresses.iter().filter(is_of).filter(|address| is_own(address.ip)).collect();
+            addresses.iter().filter(is_of).filter(|address| is_ordinary(address.ip)).collect();
         if own.is_empty() || (family == Family::V6 && !config.ipv6) {
             continue;
         }
@@ -72,11 +72,6 @@ pub fn prove(config: &Config, addresses: &[Address]) -> Result<Vec<Proven>, Unpr
         proven.push(Proven { family: name.to_owned(), evidence });
     }
     Ok(proven)
-}
-
-/// True if the rules treat the address as an ordinary one.
-fn is_own(address: IpAddr) -> bool {
-    decide_addresses([address], Stack::Dual).is_ok()
 }
 
 fn one(config: &Config, wanted: &Ruleset, family: Family, own: &[&Address]) -> Result<Evidence, Unproven> {

@@ -4,12 +4,12 @@
 use std::fmt::Write as _;
 
 use redirect::packet::{Outcome, Packet, Verdict};
-use redirect::ruleset::{Dialect, Origin};
+use redirect::ruleset::Origin;
 use redirect::text;
 use redirect::verdict::{FoundStep, FoundVerdict};
 
 use super::setting::{Setting, find};
-use super::{Decision, Explanation, Plan, Query, chains, table_name};
+use super::{Decision, Explanation, Plan, Query, chains};
 
 /// Rules are at least this wide, so that what follows them stands in one column.
 const RULE_WIDTH: usize = 38;
@@ -64,8 +64,8 @@ fn whole(text: &mut String, plan: &Plan) {
             let _ = writeln!(
                 text,
                 "  {} {}",
-                table_name(&plan.ruleset, chain.table),
-                chain_name(plan, chain.chain)
+                chain.table.name_in(plan.ruleset.dialect),
+                chain.chain.name_in(plan.ruleset.dialect)
             );
             let bodies = chain.rules.iter().map(|rule| text::rule(plan.ruleset.dialect, rule));
             let bodies: Vec<String> = bodies.collect();
@@ -74,13 +74,6 @@ fn whole(text: &mut String, plan: &Plan) {
                 line(text, &format!("{:>5}", at + 1), (body, width), &reason(plan, rule.origin));
             }
         }
-    }
-}
-
-fn chain_name(plan: &Plan, chain: redirect::ruleset::Chain) -> &'static str {
-    match plan.ruleset.dialect {
-        Dialect::Iptables => chain.name(),
-        Dialect::Nft => chain.native_name(),
     }
 }
 
@@ -98,10 +91,10 @@ fn verdict(text: &mut String, plan: &Plan, Query { packet, verdict, .. }: &Query
     let chains = verdict.steps.iter().map(|step| step.chain.len()).max().unwrap_or_default();
     let rules =
         verdict.steps.iter().map(|step| step.rule.chars().count()).max().unwrap_or_default().max(RULE_WIDTH);
-    let tables = verdict.steps.iter().map(|step| table_name(&plan.ruleset, step.table).len()).max();
+    let tables = verdict.steps.iter().map(|step| step.table.name_in(plan.ruleset.dialect).len()).max();
     let tables = tables.unwrap_or_default();
     for step in &verdict.steps {
-        let table = table_name(&plan.ruleset, step.table);
+        let table = step.table.name_in(plan.ruleset.dialect);
         let start = format!("  {table:<tables$} {:<chains$} {:>4}", step.chain, step.position);
         line(text, &start, (&step.rule, rules), &reason(plan, step.origin));
     }

@@ -2,13 +2,13 @@
 //! An explanation for programs. Fields are added, never renamed or removed; what breaks that raises `version`.
 
 use redirect::packet::Outcome;
-use redirect::ruleset::{Chain, Dialect, Origin};
+use redirect::ruleset::{Dialect, Origin};
 use redirect::text;
 use redirect::verdict::FoundVerdict;
 use serde_json::{Value, json};
 
 use super::setting::{Setting, find};
-use super::{Decision, Explanation, Plan, Query, chains, human, table_name};
+use super::{Decision, Explanation, Plan, Query, chains, human};
 
 /// Version of the format.
 const VERSION: u32 = 1;
@@ -56,13 +56,6 @@ fn reason(plan: &Plan, origin: Origin) -> Value {
     find(&plan.settings, origin).map_or(Value::Null, |setting| setting.name.as_str().into())
 }
 
-fn chain_name(plan: &Plan, chain: Chain) -> &'static str {
-    match plan.ruleset.dialect {
-        Dialect::Iptables => chain.name(),
-        Dialect::Nft => chain.native_name(),
-    }
-}
-
 fn rules(plan: &Plan) -> Vec<Value> {
     let mut all = Vec::new();
     for (family, held) in chains(&plan.ruleset) {
@@ -81,8 +74,8 @@ fn rules(plan: &Plan) -> Vec<Value> {
                 .collect();
             all.push(json!({
                 "family": family.name(),
-                "table": table_name(&plan.ruleset, chain.table),
-                "chain": chain_name(plan, chain.chain),
+                "table": chain.table.name_in(plan.ruleset.dialect),
+                "chain": chain.chain.name_in(plan.ruleset.dialect),
                 "rules": rules,
             }));
         }
@@ -98,7 +91,7 @@ fn packet(plan: &Plan, asked: &Query) -> Value {
         .iter()
         .map(|step| {
             json!({
-                "table": table_name(&plan.ruleset, step.table),
+                "table": step.table.name_in(plan.ruleset.dialect),
                 "chain": step.chain,
                 "position": step.position,
                 "rule": &*step.rule,

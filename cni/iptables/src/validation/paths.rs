@@ -25,7 +25,7 @@ use redirect::ruleset::{Family, Ruleset};
 use redirect::verdict::verdict;
 
 use super::probe::{Fate, Listeners};
-use super::{Route, family, ports};
+use super::{Route, ports};
 use crate::surroundings::Whole;
 
 /// Finding about a path.
@@ -60,7 +60,7 @@ pub(super) fn look(probe_port: u16, whole: &Whole, listeners: &Listeners) -> Vec
         Err(error) => add("single ports", PathState::Unproven(error.to_string())),
         Ok(rules) => {
             add("second family", second_family(probe_port, whole, &rules));
-            let family = family(whole.addresses.first);
+            let family = Family::of(whole.addresses.first);
             let tunnel = Route::new(family, config.inbound_tunnel_port);
             let path =
                 if expected(&rules, tunnel) == Fate::Silence { "inbound by TPROXY" } else { "tunnel port" };
@@ -85,7 +85,7 @@ pub(super) fn look(probe_port: u16, whole: &Whole, listeners: &Listeners) -> Vec
 
 /// Upstream probes the family of the first address only.
 fn second_family(probe_port: u16, whole: &Whole, rules: &Ruleset) -> PathState {
-    let second = match family(whole.addresses.first) {
+    let second = match Family::of(whole.addresses.first) {
         Family::V6 => Family::V4,
         Family::V4 if whole.config.ipv6 => Family::V6,
         Family::V4 => {

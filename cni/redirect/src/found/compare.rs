@@ -128,10 +128,8 @@ fn in_family(
     (wanted, rules): (&[ChainRules<'_>], &[Rule]),
     (form, family): (Form, FoundFamily),
 ) {
-    let names = |chain: &ChainRules<'_>| match form {
-        Form::Native => (chain.table.native_name(), chain.chain.native_name()),
-        Form::Iptables | Form::Legacy => (chain.table.name(), chain.chain.name()),
-    };
+    let dialect = form.dialect();
+    let names = |chain: &ChainRules<'_>| (chain.table.name_in(dialect), chain.chain.name_in(dialect));
     let tables = || found.tables.iter().filter(|table| table.family == family);
     for chain in wanted {
         let (table_name, chain_name) = names(chain);

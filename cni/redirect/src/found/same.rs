@@ -61,13 +61,7 @@ impl Action {
             Target::Accept => Self::Accept,
             Target::Drop => Self::Drop,
             Target::Return => Self::Return,
-            Target::Jump(chain) => Self::Jump(
-                match dialect {
-                    Dialect::Iptables => chain.name(),
-                    Dialect::Nft => chain.native_name(),
-                }
-                .to_owned(),
-            ),
+            Target::Jump(chain) => Self::Jump(chain.name_in(dialect).to_owned()),
             Target::Redirect { port } => Self::Redirect(port),
             Target::SetMark(mark) => Self::SetMark(mark),
             Target::Tproxy { mark, port } => {

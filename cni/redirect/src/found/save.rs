@@ -6,7 +6,6 @@
 
 mod rule;
 mod target;
-mod value;
 mod words;
 
 use crate::ruleset::Family;

@@ -31,7 +31,7 @@ impl Cidr {
     /// The family of the address.
     #[must_use]
     pub fn family(&self) -> Family {
-        if self.address.is_ipv4() { Family::V4 } else { Family::V6 }
+        Family::of(self.address)
     }
 
     /// The same prefix without host bits.

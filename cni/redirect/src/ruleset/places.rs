@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where rules live: tables and chains, with their names in both dialects and the hooks of the native base chains.
 
+use super::Dialect;
+
 /// A table, in the order in which upstream's restore text lists them (alphabetical).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
@@ -40,6 +42,15 @@ impl Table {
             Self::Mangle => "mangle",
             Self::Nat => "nat",
             Self::Raw => "raw",
+        }
+    }
+
+    /// The name in a dialect.
+    #[must_use]
+    pub fn name_in(self, dialect: Dialect) -> &'static str {
+        match dialect {
+            Dialect::Iptables => self.name(),
+            Dialect::Nft => self.native_name(),
         }
     }
 }
@@ -126,6 +137,15 @@ impl Chain {
             Self::IstioDivert => "istio-divert",
             Self::IstioTproxy => "istio-tproxy",
             Self::IstioDrop => "istio-drop",
+        }
+    }
+
+    /// The name in a dialect.
+    #[must_use]
+    pub fn name_in(self, dialect: Dialect) -> &'static str {
+        match dialect {
+            Dialect::Iptables => self.name(),
+            Dialect::Nft => self.native_name(),
         }
     }
 

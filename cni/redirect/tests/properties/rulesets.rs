@@ -27,7 +27,7 @@ fn loops(chains: &[ChainRules<'_>], table: Table, chain: Chain, inside: &mut Vec
 }
 
 /// Every set of chains that a packet may walk.
-fn walks(ruleset: &Ruleset) -> Vec<Vec<ChainRules<'_>>> {
+pub(super) fn walks(ruleset: &Ruleset) -> Vec<Vec<ChainRules<'_>>> {
     match ruleset.dialect {
         Dialect::Iptables => ruleset.families().map(|family| ruleset.chains(family)).collect(),
         Dialect::Nft => vec![ruleset.inet_chains()],

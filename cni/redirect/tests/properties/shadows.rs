@@ -8,10 +8,11 @@ use redirect::Config;
 use redirect::config::Mode;
 use redirect::generate::ruleset;
 use redirect::list::Selection;
-use redirect::ruleset::{Chain, ChainRules, Dialect, Match, Origin, Protocol, Rule, Ruleset, Table, Target};
+use redirect::ruleset::{Chain, Match, Origin, Protocol, Rule, Ruleset, Table, Target};
 
 use crate::cases;
 use crate::configs::config;
+use crate::rulesets::walks;
 
 /// Purpose of a rule that no packet reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,13 +69,6 @@ fn reason(first: &Rule, second: &Rule) -> Option<Reason> {
         (OwnerGroups, OwnerGroups) => Some(Reason::Repeated),
         (Loopback, ExcludeOutboundRanges | IncludeOutboundRanges) => Some(Reason::Excluded),
         _ => None,
-    }
-}
-
-fn walks(ruleset: &Ruleset) -> Vec<Vec<ChainRules<'_>>> {
-    match ruleset.dialect {
-        Dialect::Iptables => ruleset.families().map(|family| ruleset.chains(family)).collect(),
-        Dialect::Nft => vec![ruleset.inet_chains()],
     }
 }
 

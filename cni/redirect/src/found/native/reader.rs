@@ -2,12 +2,12 @@
 //! A rule's words to conditions and actions.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
 
 use super::{family, protocol};
+use crate::found::value::{cidr, number};
 use crate::found::{Action, Condition, FoundRule};
 use crate::list;
-use crate::ruleset::{Cidr, CtStates, Dialect, Match, Owner, Port, Sense};
+use crate::ruleset::{CtStates, Dialect, Match, Owner, Port, Sense};
 
 pub(super) struct Reader<'a> {
     words: Vec<&'a str>,
@@ -247,25 +247,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn number(text: &str) -> Option<u32> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
-}
-
 fn range(text: &str) -> Option<Port> {
     match text.split_once('-') {
         Some((low, high)) => Some(Port::Range(low.parse().ok()?, high.parse().ok()?)),
         None => text.parse().ok().map(Port::One),
     }
-}
-
-fn cidr(text: &str) -> Option<Cidr> {
-    let (address, length) =
-        text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
-    let address: IpAddr = address.parse().ok()?;
-    let bits: u8 = if address.is_ipv4() { 32 } else { 128 };
-    let length = length.map_or(Some(bits), |length| length.parse().ok())?;
-    (length <= bits).then_some(Cidr { address, length })
 }

@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 
+use crate::found::value::{cidr, is_masked, whole_mark};
 use crate::found::{Action, Condition, FoundRule};
 use crate::list::{id, port};
 use crate::ruleset::{Cidr, CtStates, Dialect, Match, Owner, Port, Protocol, Sense};
 
 use super::SaveReason;
 use super::target;
-use super::value::{cidr, is_masked, whole_mark};
 use super::words::Words;
 
 /// Reads what stands behind the chain's name.

@@ -3,8 +3,7 @@
 
 use crate::found::Action;
 use crate::found::save::words::Words;
-
-use super::value::{number, whole_mark};
+use crate::found::value::{number, whole_mark};
 
 /// Actions of `-j TARGET`; its options are all that is left of the rule.
 pub(super) fn read(target: String, words: &mut Words) -> Vec<Action> {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values of options.
+//! Values as iptables and nft write them.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
 use crate::ruleset::Cidr;
 
-/// A number as iptables writes it: decimal or hexadecimal.
+/// A number: decimal or hexadecimal.
 pub(super) fn number(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
