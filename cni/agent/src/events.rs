@@ -3,7 +3,7 @@
 //! what the API server does not take, is counted and dropped. That is safe, as an event only tells what metrics, the log and the next
 //! survey tell as well. Equal events become one that counts, so that a crash loop is one object and a write now and then.
 
-mod book;
+mod aggregator;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::label::label;
 use crate::metrics::Metrics;
 use crate::time::pause;
-use book::{AggregatedEvent, Book, PendingWrite};
+use aggregator::{AggregatedEvent, Aggregator, PendingWrite};
 
 /// Capacity of the queue to the API server. A survey after a start can find each of a node's pods broken.
 const QUEUE: usize = 256;
@@ -171,7 +171,7 @@ impl Recorder {
 pub struct Writer {
     queue: mpsc::Receiver<Note>,
     metrics: Metrics,
-    book: Book,
+    aggregator: Aggregator,
     node: Arc<str>,
 }
 
@@ -179,8 +179,12 @@ pub struct Writer {
 #[must_use]
 pub fn channel(metrics: Metrics, node: &str) -> (Recorder, Writer) {
     let (send, receive) = mpsc::channel(QUEUE);
-    let writer =
-        Writer { queue: receive, metrics: metrics.clone(), book: Book::default(), node: node.into() };
+    let writer = Writer {
+        queue: receive,
+        metrics: metrics.clone(),
+        aggregator: Aggregator::default(),
+        node: node.into(),
+    };
     (Recorder { queue: send, metrics }, writer)
 }
 
@@ -196,7 +200,7 @@ impl Writer {
         while let Some(writes) = self.next().await {
             self.put_all(&client, &writes).await;
         }
-        let rest = self.book.rest();
+        let rest = self.aggregator.rest();
         self.put_all(&client, &rest).await;
     }
 
@@ -208,15 +212,15 @@ impl Writer {
 
     /// Next writes: of a new occurrence, or of a count that is due. `None` when nobody records any more.
     async fn next(&mut self) -> Option<Vec<PendingWrite>> {
-        let note = match self.book.due() {
+        let note = match self.aggregator.due() {
             None => self.queue.recv().await,
             Some(due) => match timeout_at(due, self.queue.recv()).await {
                 Ok(note) => note,
-                Err(_) => return Some(self.book.flush(Instant::now())),
+                Err(_) => return Some(self.aggregator.flush(Instant::now())),
             },
         };
         let note = note?;
-        Some(self.book.note(note, Instant::now(), Timestamp::now()).into_iter().collect())
+        Some(self.aggregator.note(note, Instant::now(), Timestamp::now()).into_iter().collect())
     }
 
     async fn put(&mut self, client: &kube::Client, write: &PendingWrite) {

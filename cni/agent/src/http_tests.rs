@@ -51,7 +51,7 @@ async fn a_port_takes_ipv4_on_a_node_that_separates_the_families_by_default_as_w
 #[tokio::test]
 async fn ready_is_503_with_reasons_until_every_part_is_right() {
     let server = Server::start(Purpose::Health).await;
-    server.readiness.wrong(Part::Conflist, "10-x.conflist lacks our entry");
+    server.readiness.set_unready(Part::Conflist, "10-x.conflist lacks our entry");
     let text = server.get("/readyz").await;
     assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
     assert!(text.contains("conflist: 10-x.conflist lacks our entry\n"), "{text}");
@@ -60,9 +60,9 @@ async fn ready_is_503_with_reasons_until_every_part_is_right() {
     let ready: Ready = serde_json::from_str(text.split("\r\n\r\n").nth(1).unwrap()).unwrap();
     assert!(!ready.ready);
     assert_eq!(ready.missing["conflist"], "10-x.conflist lacks our entry");
-    Part::ALL.iter().for_each(|part| server.readiness.right(*part));
+    Part::ALL.iter().for_each(|part| server.readiness.set_ready(*part));
     assert!(server.get("/readyz").await.starts_with("HTTP/1.1 200 "));
-    server.readiness.wrong(Part::Sockets, "gone");
+    server.readiness.set_unready(Part::Sockets, "gone");
     assert!(server.get("/readyz").await.starts_with("HTTP/1.1 503 "));
 }
 
@@ -101,7 +101,7 @@ async fn settings_are_for_processes_of_the_same_network() {
 #[tokio::test]
 async fn metrics_follow_readiness_at_the_scrape() {
     let server = Server::start(Purpose::Monitoring).await;
-    Part::ALL.iter().for_each(|part| server.readiness.right(*part));
+    Part::ALL.iter().for_each(|part| server.readiness.set_ready(*part));
     assert!(server.get("/metrics").await.contains("\nistio_cni_install_ready 1\n"));
 }
 

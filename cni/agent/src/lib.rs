@@ -9,7 +9,7 @@
 //! | [`api`] | the API server: requests, and collections that are followed |
 //! | [`cli`] | the command line |
 //! | [`run`] | starts the parts in order and stops them in the reverse one |
-//! | `ending` | SIGTERM and SIGINT |
+//! | `signals` | SIGTERM and SIGINT |
 //! | [`settings`] | flags, environment, the watched ConfigMap: one set of settings, each with its origin |
 //! | [`reload`] | the settings while the agent runs |
 //! | `label` | enums whose values have one spelling |
@@ -34,7 +34,6 @@
 pub mod api;
 pub mod cli;
 pub mod conflist;
-mod ending;
 pub mod events;
 pub mod file_error;
 pub mod files;
@@ -53,6 +52,7 @@ pub mod run;
 pub mod selector;
 pub mod serve;
 pub mod settings;
+mod signals;
 pub mod status;
 pub mod taint;
 mod time;

@@ -85,12 +85,12 @@ impl Readiness {
         Self(Arc::new(watch::Sender::new(Missing::all(parts))))
     }
 
-    pub fn right(&self, part: Part) {
+    pub fn set_ready(&self, part: Part) {
         self.0.send_if_modified(|missing| missing.0.remove(&part).is_some());
     }
 
     /// Marks a part as unready; `why` is a fragment that a person can act on.
-    pub fn wrong(&self, part: Part, why: impl Into<String>) {
+    pub fn set_unready(&self, part: Part, why: impl Into<String>) {
         let why = why.into();
         self.0.send_if_modified(|missing| {
             let changed = missing.0.get(&part) != Some(&why);
@@ -119,10 +119,10 @@ mod tests {
         let readiness = Readiness::default();
         for part in Part::ALL {
             assert!(!readiness.missing().is_ready(), "{part:?}");
-            readiness.right(part);
+            readiness.set_ready(part);
         }
         assert!(readiness.missing().is_ready());
-        readiness.wrong(Part::Conflist, "file 10-x.conflist lacks our entry");
+        readiness.set_unready(Part::Conflist, "file 10-x.conflist lacks our entry");
         let missing = readiness.missing();
         assert_eq!(
             missing.iter().collect::<Vec<_>>(),
@@ -133,13 +133,13 @@ mod tests {
     #[test]
     fn saying_the_same_again_wakes_nobody() {
         let readiness = Readiness::default();
-        readiness.right(Part::Sockets);
+        readiness.set_ready(Part::Sockets);
         let mut changes = readiness.changes();
         changes.borrow_and_update();
-        readiness.right(Part::Sockets);
-        readiness.wrong(Part::Binaries, "not looked at yet");
+        readiness.set_ready(Part::Sockets);
+        readiness.set_unready(Part::Binaries, "not looked at yet");
         assert!(!changes.has_changed().unwrap());
-        readiness.wrong(Part::Binaries, "no space left");
+        readiness.set_unready(Part::Binaries, "no space left");
         assert!(changes.has_changed().unwrap());
     }
 }

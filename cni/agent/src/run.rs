@@ -15,7 +15,6 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Cli, Command};
-use crate::ending::Ending;
 use crate::files;
 use crate::http::{self, HttpState};
 use crate::install::claim::{Claim, InstallerRole};
@@ -33,6 +32,7 @@ use crate::serve::Sockets;
 use crate::serve::lookup::Lookup;
 use crate::settings::layers::ProcessEnvironment;
 use crate::settings::{self, Loaded, Network, Settings};
+use crate::signals::Signals;
 use crate::{status, taint};
 
 #[must_use]
@@ -75,7 +75,7 @@ pub fn main(cli: Cli) -> ExitCode {
 
 fn idle() -> io::Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-        Ending::listen()?.told().await;
+        Signals::listen()?.recv().await;
         Ok(())
     })
 }
@@ -86,7 +86,7 @@ fn run(loaded: Loaded) -> io::Result<()> {
 }
 
 async fn agent(loaded: Loaded) -> io::Result<()> {
-    let mut ending = Ending::listen()?;
+    let mut signals = Signals::listen()?;
     let log = log::begin(loaded.settings.log.levels.clone(), loaded.settings.log.format)?;
     tell_doubts(&loaded);
     let live = Live::new(loaded);
@@ -117,7 +117,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let mut installation = tokio::spawn(task::run(context, stop.clone()));
     let recording = tokio::spawn(backend::find_out(settings.clone()));
     tokio::select! {
-        () = ending.told() => {}
+        () = signals.recv() => {}
         Ok(Err(orphaned)) = &mut installation => {
             tracing::error!(target: "install", "{orphaned}");
             return Err(io::Error::other(orphaned));

@@ -80,12 +80,12 @@ impl Sockets {
                     // The former sockets go only now: other files have their names.
                     served = Some(open);
                     logged = None;
-                    self.readiness.right(Part::Sockets);
+                    self.readiness.set_ready(Part::Sockets);
                     tracing::info!(target: "cni-agent", dir = %self.run_dir.display(), "sockets are open");
                 }
                 Err(error) => {
                     let why = error.to_string();
-                    self.readiness.wrong(Part::Sockets, why.as_str());
+                    self.readiness.set_unready(Part::Sockets, why.as_str());
                     if logged.replace(why.clone()).is_none_or(|before| before != why) {
                         tracing::error!(target: "cni-agent", "{why}");
                     }

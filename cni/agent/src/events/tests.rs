@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The book with times that it is told, and the writer against a scripted API server in process, in paused time.
+//! The aggregator with times that it is told, and the writer against a scripted API server in process, in paused time.
 
 use std::convert::Infallible;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use http_body_util::{BodyExt as _, Full};
 use kube::client::Body;
 use serde_json::Value;
 
-use super::book::{FORGET, MOST, WINDOW};
+use super::aggregator::{FORGET, MOST, WINDOW};
 use super::*;
 use crate::metrics::Exposition;
 
@@ -26,11 +26,15 @@ fn wall(second: i64) -> Timestamp {
 
 #[test]
 fn a_crash_loop_is_one_event_and_a_write_a_window() {
-    let (mut book, start) = (Book::default(), Instant::now());
+    let (mut aggregator, start) = (Aggregator::default(), Instant::now());
     let mut writes = Vec::new();
     for second in 0..60 {
         let now = start + Duration::from_secs(second);
-        writes.extend(book.note(note("cart", &format!("try {second}")), now, wall(second.cast_signed())));
+        writes.extend(aggregator.note(
+            note("cart", &format!("try {second}")),
+            now,
+            wall(second.cast_signed()),
+        ));
     }
     assert_eq!(writes.len(), 6, "one new, then one a window: {writes:#?}");
     let PendingWrite::New(first) = &writes[0] else { panic!("{writes:?}") };
@@ -39,16 +43,16 @@ fn a_crash_loop_is_one_event_and_a_write_a_window() {
     assert_eq!(first.name, last.name);
     assert_eq!((last.first, last.last), (wall(0), wall(50)));
     assert_eq!(last.note.message, "try 50");
-    let due = book.due().unwrap();
+    let due = aggregator.due().unwrap();
     assert_eq!(due, start + Duration::from_secs(60));
-    assert!(book.flush(due - Duration::from_millis(1)).is_empty());
-    assert_eq!(book.flush(due)[0].entry().count, 60, "nothing is forgotten at the end");
-    assert_eq!(book.due(), None);
+    assert!(aggregator.flush(due - Duration::from_millis(1)).is_empty());
+    assert_eq!(aggregator.flush(due)[0].entry().count, 60, "nothing is forgotten at the end");
+    assert_eq!(aggregator.due(), None);
 }
 
 #[test]
 fn each_setting_that_is_refused_has_an_event_of_its_own() {
-    let (mut book, start) = (Book::default(), Instant::now());
+    let (mut aggregator, start) = (Aggregator::default(), Instant::now());
     let about = About::Node("n".to_owned());
     let refused = |message: &str| Note {
         about: about.clone(),
@@ -56,41 +60,41 @@ fn each_setting_that_is_refused_has_an_event_of_its_own() {
         message: message.to_owned(),
     };
     for (second, message) in (0..).zip(["LOG_AS_JSON=\"x\" is wrong", "MONITORING_PORT=\"x\" is wrong"]) {
-        let write = book.note(refused(message), start, wall(second));
+        let write = aggregator.note(refused(message), start, wall(second));
         assert!(matches!(write, Some(PendingWrite::New(entry)) if entry.note.message == message));
     }
-    assert_eq!(book.note(refused("LOG_AS_JSON=\"y\" is wrong"), start, wall(2)), None, "it counts");
+    assert_eq!(aggregator.note(refused("LOG_AS_JSON=\"y\" is wrong"), start, wall(2)), None, "it counts");
 }
 
 #[test]
 fn other_pods_reasons_and_hours_are_other_events() {
-    let (mut book, start) = (Book::default(), Instant::now());
+    let (mut aggregator, start) = (Aggregator::default(), Instant::now());
     let other = Note { reason: EventReason::UnredirectedPod, ..note("cart", "m") };
     let mut same_name = note("cart", "m");
     same_name.about =
         About::Pod { namespace: "shop".to_owned(), name: "cart".to_owned(), uid: "u-2".to_owned() };
     let mut names = std::collections::BTreeSet::new();
     for (index, note) in [note("cart", "m"), note("till", "m"), other, same_name].into_iter().enumerate() {
-        let write = book.note(note, start, wall(index as i64)).unwrap();
+        let write = aggregator.note(note, start, wall(index as i64)).unwrap();
         assert!(
             matches!(write, PendingWrite::New(_)) && names.insert(write.entry().name.clone()),
             "{write:?}"
         );
     }
-    let later = book.note(note("cart", "m"), start + FORGET, wall(3600)).unwrap();
+    let later = aggregator.note(note("cart", "m"), start + FORGET, wall(3600)).unwrap();
     assert!(matches!(later, PendingWrite::New(_)) && names.insert(later.entry().name.clone()), "{later:?}");
 }
 
 #[test]
 fn a_clock_set_back_ends_no_event_before_it_began_and_memory_is_bounded() {
-    let (mut book, start) = (Book::default(), Instant::now());
-    book.note(note("cart", "m"), start, wall(100));
-    let write = book.note(note("cart", "m"), start + WINDOW, wall(0)).unwrap();
+    let (mut aggregator, start) = (Aggregator::default(), Instant::now());
+    aggregator.note(note("cart", "m"), start, wall(100));
+    let write = aggregator.note(note("cart", "m"), start + WINDOW, wall(0)).unwrap();
     assert_eq!(write.entry().last, wall(100));
     for index in 0..2 * MOST {
-        book.note(note(&format!("p{index}"), "m"), start + WINDOW * 2, wall(200));
+        aggregator.note(note(&format!("p{index}"), "m"), start + WINDOW * 2, wall(200));
     }
-    let again = book.note(note("cart", "m"), start + WINDOW * 3, wall(300)).unwrap();
+    let again = aggregator.note(note("cart", "m"), start + WINDOW * 3, wall(300)).unwrap();
     assert!(matches!(again, PendingWrite::New(_)), "the oldest made place");
 }
 
@@ -213,12 +217,12 @@ async fn a_full_queue_drops_and_counts_and_nobody_waits() {
 
 #[test]
 fn what_came_of_it_is_told_at_once_after_failures() {
-    let (mut book, start) = (Book::default(), Instant::now());
+    let (mut aggregator, start) = (Aggregator::default(), Instant::now());
     let failed = Note { reason: EventReason::DeleteFailed, ..note("cart", "failed to delete it") };
     let done = Note { reason: EventReason::DeleteBrokenPod, ..note("cart", "deleted") };
-    assert!(book.note(failed.clone(), start, wall(0)).is_some());
-    assert!(book.note(failed, start, wall(1)).is_none(), "it counts");
-    assert_eq!(book.note(done, start, wall(1)).unwrap().entry().note.message, "deleted");
+    assert!(aggregator.note(failed.clone(), start, wall(0)).is_some());
+    assert!(aggregator.note(failed, start, wall(1)).is_none(), "it counts");
+    assert_eq!(aggregator.note(done, start, wall(1)).unwrap().entry().note.message, "deleted");
 }
 
 #[test]

@@ -90,16 +90,16 @@ impl Judge {
     pub fn judge(&mut self, look: &Look, context: &InstallContext) -> Duration {
         let (report, readiness) = (&look.report, &context.readiness);
         match &report.binaries {
-            Ok(_) => readiness.right(Part::Binaries),
-            Err(error) => readiness.wrong(Part::Binaries, error.to_string()),
+            Ok(_) => readiness.set_ready(Part::Binaries),
+            Err(error) => readiness.set_unready(Part::Binaries, error.to_string()),
         }
         match &report.kubeconfig {
-            Ok(_) => readiness.right(Part::Kubeconfig),
-            Err(error) => readiness.wrong(Part::Kubeconfig, error.to_string()),
+            Ok(_) => readiness.set_ready(Part::Kubeconfig),
+            Err(error) => readiness.set_unready(Part::Kubeconfig, error.to_string()),
         }
         match &report.conflist {
-            Ok(_) => readiness.right(Part::Conflist),
-            Err(error) => readiness.wrong(Part::Conflist, error.to_string()),
+            Ok(_) => readiness.set_ready(Part::Conflist),
+            Err(error) => readiness.set_unready(Part::Conflist, error.to_string()),
         }
         self.heal(look, context);
         self.heal_files(look, context);

@@ -41,11 +41,11 @@ fn upstreams_metrics_have_upstreams_names() {
 #[test]
 fn readiness_is_told_as_a_whole_and_in_parts() {
     let (metrics, readiness) = (Metrics::default(), Readiness::default());
-    Part::ALL.iter().for_each(|part| readiness.right(*part));
+    Part::ALL.iter().for_each(|part| readiness.set_ready(*part));
     metrics.readiness(&readiness.missing());
     has(&metrics, "istio_cni_install_ready 1");
     has(&metrics, "millrace_part_right{part=\"conflist\"} 1");
-    readiness.wrong(Part::Conflist, "gone");
+    readiness.set_unready(Part::Conflist, "gone");
     metrics.readiness(&readiness.missing());
     has(&metrics, "istio_cni_install_ready 0");
     has(&metrics, "millrace_part_right{part=\"conflist\"} 0");

@@ -63,11 +63,11 @@ impl Followers {
                 Change::All(nodes) => TaintEvent::Nodes(nodes),
                 Change::Set(node) => TaintEvent::Node(node),
                 Change::Removed(node) => TaintEvent::NodeGone(node.name),
-                Change::Alive => return self.readiness.right(Part::Nodes),
+                Change::Alive => return self.readiness.set_ready(Part::Nodes),
                 Change::Lost(lost) => return self.lost(Part::Nodes, Watched::Nodes, lost),
             };
             self.controller.hear(event);
-            self.readiness.right(Part::Nodes);
+            self.readiness.set_ready(Part::Nodes);
         };
         self.following(Resource::nodes()).run(sink, &self.stop).await;
     }
@@ -81,8 +81,8 @@ impl Followers {
                 One::Now(map) => map,
                 One::Alive => {
                     return match &mistake {
-                        None => self.readiness.right(Part::Needs),
-                        Some(why) => self.readiness.wrong(Part::Needs, why),
+                        None => self.readiness.set_ready(Part::Needs),
+                        Some(why) => self.readiness.set_unready(Part::Needs, why),
                     };
                 }
                 One::Lost(lost) => return self.lost(Part::Needs, Watched::ConfigMap, lost),
@@ -97,7 +97,7 @@ impl Followers {
                 None => RunError::NoMap(place.clone()),
             };
             tracing::error!(target: "taint", "{why}; what it said last holds, if anything");
-            self.readiness.wrong(Part::Needs, mistake.insert(why.to_string()).as_str());
+            self.readiness.set_unready(Part::Needs, mistake.insert(why.to_string()).as_str());
             // Only the first one counts.
             let _ = self.failed.try_send(why);
         };
@@ -106,7 +106,7 @@ impl Followers {
 
     /// Replaces the rules.
     fn hold(&self, held: &Mutex<Held>, rules: Vec<Rule>) {
-        self.readiness.right(Part::Needs);
+        self.readiness.set_ready(Part::Needs);
         let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.rules.as_ref() == Some(&rules) {
             return;
@@ -121,7 +121,7 @@ impl Followers {
         *held = Held { set: held.set + 1, rules: Some(rules.clone()), pods: self.stop.child_token() };
         self.controller.hear(TaintEvent::Rules(held.set, rules.clone()));
         if rules.is_empty() {
-            self.readiness.right(Part::Pods);
+            self.readiness.set_ready(Part::Pods);
         }
         let lost = LostRules::default();
         for (place, rule) in rules.into_iter().enumerate() {
@@ -158,9 +158,9 @@ impl Followers {
         let state = self.controller.state();
         // The nodes are another part: whether they come before the pods or after them is chance.
         if let Some(why) = lost.values().next() {
-            self.readiness.wrong(Part::Pods, why);
+            self.readiness.set_unready(Part::Pods, why);
         } else if state.knows_pods() {
-            self.readiness.right(Part::Pods);
+            self.readiness.set_ready(Part::Pods);
         }
     }
 
@@ -171,7 +171,7 @@ impl Followers {
     fn lost(&self, part: Part, watched: Watched, lost: Lost) {
         self.controller.metrics.watch_restarted(watched, lost.reason);
         if let Some(error) = lost.error {
-            self.readiness.wrong(part, error.to_string());
+            self.readiness.set_unready(part, error.to_string());
             let _ = self.failed.try_send(RunError::Follow { what: part.name(), error });
         }
     }

@@ -21,7 +21,6 @@ use super::options::{NamespacedName, OptionsError, RunKind, TaintOptions};
 use super::rules::RuleError;
 use crate::USAGE;
 use crate::api::{ApiError, Client, REQUEST_LIMIT, SetupError};
-use crate::ending::Ending;
 use crate::events;
 use crate::http::{self, HttpState};
 use crate::log;
@@ -30,6 +29,7 @@ use crate::readiness::{Part, Readiness};
 use crate::reload::Live;
 use crate::settings::layers::ProcessEnvironment;
 use crate::settings::{Loaded, Settings};
+use crate::signals::Signals;
 
 const FAILED: u8 = 1;
 
@@ -144,12 +144,12 @@ async fn daemon(
     controller: &Arc<TaintController>,
     (elector, leads): (Elector, watch::Receiver<Option<Instant>>),
 ) -> Result<(), RunError> {
-    let mut ending = Ending::listen()?;
+    let mut signals = Signals::listen()?;
     let resign = CancellationToken::new();
     let election = tokio::spawn(elector.run(resign.clone()));
     tokio::select! {
         () = lead(controller, leads) => {}
-        () = ending.told() => {}
+        () = signals.recv() => {}
     }
     tracing::info!(target: "taint", "told to stop");
     controller.lead(None);

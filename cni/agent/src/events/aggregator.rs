@@ -59,9 +59,9 @@ type Kind = (About, EventReason, Option<String>);
 
 /// Aggregation cache.
 #[derive(Debug, Default)]
-pub(super) struct Book(HashMap<Kind, Kept>);
+pub(super) struct Aggregator(HashMap<Kind, Kept>);
 
-impl Book {
+impl Aggregator {
     /// Adds an occurrence at `now`, which is `wall` by the wall clock.
     pub(super) fn note(&mut self, note: Note, now: Instant, wall: Timestamp) -> Option<PendingWrite> {
         let setting = note.message.split_once('=').filter(|_| note.reason == EventReason::SettingRefused);

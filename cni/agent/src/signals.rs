@@ -7,12 +7,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Listener of both signals.
 #[derive(Debug)]
-pub(crate) struct Ending {
+pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Ending {
+impl Signals {
     /// Listens from now on. Must be called inside of a tokio runtime.
     ///
     /// # Errors
@@ -22,7 +22,7 @@ impl Ending {
     }
 
     /// Returns at the first of them.
-    pub(crate) async fn told(&mut self) {
+    pub(crate) async fn recv(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
