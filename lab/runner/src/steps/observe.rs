@@ -8,8 +8,8 @@ use cucumber::then;
 use k8s_openapi::api::core::v1::Event;
 use serde_json::Value;
 
-use super::agent::objects::CONTAINER;
 use super::agent::agent;
+use super::agent::objects::CONTAINER;
 use super::files::files;
 use super::taint::{controller, named};
 use crate::steps::events;
