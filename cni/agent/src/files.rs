@@ -238,16 +238,19 @@ mod tests {
     }
 
     #[test]
-    fn a_symbolic_link_stays_one() {
+    fn a_symbolic_link_is_replaced_unless_what_it_leads_to_is_meant() {
         let directory = tempfile::tempdir().unwrap();
         let (link, target) = (directory.path().join("link"), directory.path().join("d/target"));
         fs::create_dir(directory.path().join("d")).unwrap();
         symlink("d/target", &link).unwrap();
         for text in ["made", "replaced"] {
-            atomic_write(&link, &mut text.as_bytes(), 0o600).unwrap();
+            atomic_write(&behind_links(&link).unwrap(), &mut text.as_bytes(), 0o600).unwrap();
             assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
             assert_eq!(fs::read_to_string(&target).unwrap(), text);
         }
+        atomic_write(&link, &mut "own".as_bytes(), 0o600).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_file());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "replaced");
         assert_eq!(names(directory.path()), ["d", "link"]);
         assert_eq!(names(&directory.path().join("d")), ["target"]);
     }
