@@ -189,7 +189,11 @@ fn product(directory: &Path) -> impl Iterator<Item = PathBuf> {
     binaries.filter(|path| path.exists())
 }
 
-/// An archive of the image of a run: this program, its orders, and files that have in there the paths that they have here.
+/// Accounts of the image: rules and packets name `root`, who is on any machine.
+const ACCOUNTS: [(&str, &str); 2] =
+    [("/etc/passwd", "root:x:0:0:root:/:/sbin/nologin\n"), ("/etc/group", "root:x:0:\n")];
+
+/// An archive of the image of a run: this program, its orders, accounts, and files that have in there the paths that they have here.
 fn image(
     own: &str,
     program: PathBuf,
@@ -198,6 +202,12 @@ fn image(
 ) -> anyhow::Result<File> {
     let mut files = vec![(PROGRAM.to_owned(), program), (ORDERS.to_owned(), orders)];
     files.extend(others.map(|path| (path.display().to_string(), path)));
+    let written = tempfile::tempdir().context("no temporary directory")?;
+    for (path, text) in ACCOUNTS {
+        let file = written.path().join(path.trim_start_matches("/etc/"));
+        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        files.push((path.to_owned(), file));
+    }
     let mut archive = tempfile::tempfile().context("no temporary file")?;
     images::of_files(REGISTRY, &format!("{NAME}:{own}"), &files, &archive)?;
     archive.rewind()?;
