@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Exit codes of `cnilab`: the one table.
 
-use std::fmt;
 use std::process::ExitCode;
 
 /// Result of a run as an exit code.
@@ -47,7 +46,8 @@ impl Exit {
 }
 
 /// A wrong command line, as an error or as the argument that an error is about: ends with [`Exit::Usage`].
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Usage(pub String);
 
 impl Usage {
@@ -57,14 +57,6 @@ impl Usage {
         Self(format!("{error:#}"))
     }
 }
-
-impl fmt::Display for Usage {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {

@@ -205,6 +205,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_could_not_be_read_again_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = "10-b.conflist".to_owned();
+        let step = |bytes| Step::Write { name: name.clone(), text: " ".repeat(bytes), mode: FileMode::Ours };
+        let largest = usize::try_from(LARGEST).unwrap();
+        let error = apply(dir.path(), &step(largest + 1), &DirectorySnapshot::default(), 0o600).unwrap_err();
+        assert!(error.to_string().contains("too many"), "{error}");
+        assert!(!dir.path().join(&name).exists());
+        apply(dir.path(), &step(largest), &DirectorySnapshot::default(), 0o600).unwrap();
+    }
+
+    #[test]
     fn what_a_killed_write_left_behind_a_link_goes() {
         let (dir, side) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let target = side.path().join("list");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Effects of a pass: readiness, metrics, events, and the delay of the next pass.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -177,10 +178,11 @@ impl Judge {
 
 /// Rounds of a fight in a pass: as often as one file was touched. Whoever makes a file again that we remove is fought, too.
 fn rounds(steps: &[Step]) -> usize {
-    let name = |step: &Step| match step {
-        Step::Write { name, .. } | Step::Remove { name } => name.clone(),
-    };
-    steps.iter().map(|step| steps.iter().filter(|other| name(other) == name(step)).count()).max().unwrap_or(0)
+    let mut touched = BTreeMap::new();
+    for Step::Write { name, .. } | Step::Remove { name } in steps {
+        *touched.entry(name).or_default() += 1;
+    }
+    touched.into_values().max().unwrap_or(0)
 }
 
 fn tell_fight(why: String, context: &InstallContext) {

@@ -27,6 +27,9 @@ static AUTHORITY: LazyLock<String> = LazyLock::new(|| {
 
 const PRIMARY: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"ptp"}]}"#;
 
+/// Files that nobody else writes by right.
+const OURS: [&str; 2] = ["bin/istio-cni", "run/istio-cni-kubeconfig"];
+
 struct Node {
     root: TempDir,
     settings: Settings,
@@ -350,7 +353,7 @@ fn two_agents_of_two_versions_do_not_heal_each_other() {
 fn a_link_under_a_name_of_ours_is_replaced_and_what_it_leads_to_stays() {
     let mut node = Node::new();
     node.pass();
-    for name in ["bin/istio-cni", "run/istio-cni-kubeconfig"] {
+    for name in OURS {
         node.write("elsewhere", "theirs");
         fs::remove_file(node.at(name)).unwrap();
         symlink(node.at("elsewhere"), node.at(name)).unwrap();
@@ -364,12 +367,12 @@ fn a_link_under_a_name_of_ours_is_replaced_and_what_it_leads_to_stays() {
 fn what_somebody_replaced_is_written_again_unless_they_are_fought_over_it() {
     let mut node = Node::new();
     node.pass();
-    for name in ["bin/istio-cni", "run/istio-cni-kubeconfig"] {
+    for name in OURS {
         node.write(name, "theirs");
     }
     let report = node.pass();
     assert!(matches!((report.binaries, report.kubeconfig), (Ok(Written::Again), Ok(Written::Again))));
-    for name in ["bin/istio-cni", "run/istio-cni-kubeconfig"] {
+    for name in OURS {
         node.write(name, "theirs");
     }
     let held = Permits { files: Touch::Later("it is a fight".to_owned()), ..Permits::ALL };

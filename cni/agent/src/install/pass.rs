@@ -49,7 +49,7 @@ pub enum Touch {
     Later(String),
 }
 
-/// What a pass did about a file that is all ours.
+/// Outcome for a file that nobody else writes by right: a binary, the credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Written {
     /// Nothing: it was right.
@@ -61,7 +61,7 @@ pub enum Written {
 }
 
 impl Written {
-    /// What a write is, after one of the same content or not.
+    /// Of a write; `same` if this process has written that content before.
     #[must_use]
     pub fn after(same: bool) -> Self {
         if same { Self::Again } else { Self::New }
