@@ -22,8 +22,9 @@ use manifests::setting::{From, Setting, TakesEffect};
 use manifests::table;
 
 const EXAMPLES: &str = "\
-Every flag is an environment variable, too, in capitals with _ between its words, and a key of the ConfigMap istio-cni-config, which
-the agent watches. A flag wins over the ConfigMap, that over the environment.
+Every flag is an environment variable, too, in capitals with _ between its words, and, unless it is of the pod, its node, its DaemonSet
+or the directory of namespaces, a key of the ConfigMap istio-cni-config, which the agent watches. A flag wins over the ConfigMap, that
+over the environment.
 
 Examples:
   install-cni                                     the node's agent, set up by its environment

@@ -22,11 +22,12 @@ use rustix::net::sockopt::set_ipv6_v6only;
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{Exposition, Metrics};
 use crate::readiness::{Missing, Readiness};
+use crate::serve::fairness::{Desk, Share};
 use crate::settings::effective::{Effective, SettingsReport};
 
 /// Port of the kubelet's probes; upstream's.
@@ -34,6 +35,8 @@ pub const HEALTH_PORT: u16 = 8000;
 
 /// Concurrent connections of a port. The kubelet and a few scrapers need a handful.
 const CONNECTIONS: usize = 64;
+/// Of one address: no pod with an address of its own keeps the kubelet's probe waiting.
+const SHARE: Share = Share { open: 16, burst: f64::INFINITY, rate: 0.0 };
 /// Deadline of a connection, from its first byte to its last. One answer each: a scraper connects once a minute.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
 /// Deadline of a request's head.
@@ -123,17 +126,19 @@ fn listen_on(socket: io::Result<TcpSocket>, address: SocketAddr) -> io::Result<T
 
 /// Answers on `listener` until `stop`. Connections that are open then end by their own limit.
 pub async fn answer_all(listener: TcpListener, purpose: Purpose, state: HttpState, stop: CancellationToken) {
-    let free = Arc::new(Semaphore::new(CONNECTIONS));
+    let (start, free, desk) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)), Desk::new(SHARE));
     while let Some(permit) = stop.run_until_cancelled(free.clone().acquire_owned()).await {
         match stop.run_until_cancelled(listener.accept()).await {
             None => return,
             Some(Ok((stream, peer))) => {
+                // Who has its share is closed at once, so that others find a place.
+                let Some(seat) = desk.seat(peer.ip().to_canonical(), start.elapsed()) else { continue };
                 let state = state.clone();
                 tokio::spawn(async move {
                     // A peer that is slow or gone harms itself.
                     let _ =
                         timeout(CONNECTION_LIMIT, answer_one(stream, Asker::at(peer), purpose, state)).await;
-                    drop(permit);
+                    drop((permit, seat));
                 });
             }
             Some(Err(error)) => {

@@ -125,11 +125,28 @@ async fn a_head_without_end_is_cut_off_and_harms_nobody() {
 async fn silent_clients_give_their_places_back() {
     let server = Server::start(Purpose::Health).await;
     let mut silent = Vec::new();
-    for _ in 0..CONNECTIONS {
-        silent.push(TcpStream::connect(server.address).await.unwrap());
+    // Of addresses of their own, each with its share.
+    for number in 0..CONNECTIONS {
+        let socket = TcpSocket::new_v4().unwrap();
+        let last = u8::try_from(2 + number / SHARE.open as usize).unwrap();
+        socket.bind(SocketAddr::from((Ipv4Addr::new(127, 0, 0, last), 0))).unwrap();
+        silent.push(socket.connect(server.address).await.unwrap());
     }
     // Nothing is free until the first of them has had its time.
     let text = timeout(HEAD_LIMIT * 3, server.get("/healthz")).await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+}
+
+#[tokio::test]
+async fn one_address_keeps_no_other_waiting() {
+    let server = Server::start(Purpose::Health).await;
+    let mut silent = Vec::new();
+    for _ in 0..CONNECTIONS * 2 {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), 0))).unwrap();
+        silent.push(socket.connect(server.address).await.unwrap());
+    }
+    let text = timeout(HEAD_LIMIT / 2, server.get("/healthz")).await.unwrap();
     assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
 }
 

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`api`] | the API server: requests, and collections that are followed |
 //! | [`cli`] | the command line |
-//! | [`run`] | starts the parts in order and stops them in the reverse one |
+//! | [`run`] | starts the parts in order, tells all to end, and waits for the installer first |
 //! | `signals` | SIGTERM and SIGINT |
 //! | [`settings`] | flags, environment, the watched ConfigMap: one set of settings, each with its origin |
 //! | [`reload`] | the settings while the agent runs |

@@ -7,7 +7,7 @@ mod model;
 #[cfg(test)]
 mod tests;
 
-pub use cache::{Health, PodEvent, PodEvents, Pods};
+pub use cache::{PodEvent, PodEvents, Pods};
 pub use model::{
     ContainerState, ContainerStatus, NodeMetadata, NodePod, NodeSpec, PodIp, PodStatus, Terminated,
 };

@@ -7,10 +7,10 @@
 //! | [`socket`] | lifecycle of a socket's file: atomic bind, supervision, removal |
 //! | [`lookup`] | a pod's facts: from the cache, else one request to the API server |
 //! | `requests` | the connections of `agent.sock` |
-//! | `peer`, `fairness` | identity of the client process; rate limit per process |
+//! | `peer`, `fairness` | identity of the client process; limits per client |
 //! | `lines`, `phases` | the connections of `log.sock`; durations of an ADD, from its last line |
 
-mod fairness;
+pub(crate) mod fairness;
 mod lines;
 pub mod lookup;
 mod peer;
@@ -48,9 +48,9 @@ pub struct Sockets {
     pub readiness: Readiness,
 }
 
-/// Both sockets, served until dropped.
+/// A socket, served until dropped.
 struct Served {
-    files: [SocketFile; 2],
+    file: SocketFile,
     stop: CancellationToken,
 }
 
@@ -60,47 +60,97 @@ impl Drop for Served {
     }
 }
 
+type Open = fn(&Sockets, CancellationToken) -> Result<SocketFile, SocketError>;
+
 impl Sockets {
-    /// Serves both until it is cancelled. Files that somebody takes away are put back.
+    /// Serves both until it is cancelled, each whatever becomes of the other. Files that somebody takes away are put back.
     pub async fn run(self, cancel: CancellationToken) {
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut served: Option<Served> = None;
-        let mut logged = None;
+        let mut sockets: [(Open, Option<Served>); 2] = [(Self::open_agent, None), (Self::open_log, None)];
+        let mut logged: Option<String> = None;
         loop {
             tokio::select! {
                 _ = look.tick() => {}
                 () = cancel.cancelled() => return,
             }
-            if served.as_ref().is_some_and(|served| served.files.iter().all(SocketFile::is_served)) {
-                continue;
-            }
-            match self.open(&cancel) {
-                Ok(open) => {
-                    // The former sockets go only now: other files have their names.
-                    served = Some(open);
-                    logged = None;
-                    self.readiness.set_ready(Part::Sockets);
-                    tracing::info!(target: "cni-agent", dir = %self.run_dir.display(), "sockets are open");
+            let (mut is_open, mut failed) = (false, None::<String>);
+            for (open, served) in &mut sockets {
+                if served.as_ref().is_some_and(|served| served.file.is_served()) {
+                    continue;
                 }
-                Err(error) => {
-                    let why = error.to_string();
+                let stop = cancel.child_token();
+                match open(&self, stop.clone()) {
+                    // The former one goes only now: another file has its name.
+                    Ok(file) => (*served, is_open) = (Some(Served { file, stop }), true),
+                    // The one that pods need is the first.
+                    Err(error) => failed = failed.or(Some(error.to_string())),
+                }
+            }
+            match failed {
+                Some(why) => {
                     self.readiness.set_unready(Part::Sockets, why.as_str());
                     if logged.replace(why.clone()).is_none_or(|before| before != why) {
                         tracing::error!(target: "cni-agent", "{why}");
                     }
                 }
+                // Another agent may serve what failed here.
+                None if logged.take().is_some() || is_open => {
+                    self.readiness.set_ready(Part::Sockets);
+                    tracing::info!(target: "cni-agent", dir = %self.run_dir.display(), "sockets are open");
+                }
+                None => {}
             }
         }
     }
 
-    fn open(&self, cancel: &CancellationToken) -> Result<Served, SocketError> {
-        let (questions, agent) = socket::open(&self.run_dir.join(protocol::agent::SOCKET), 0o600)?;
-        // As upstream: any user's plugin may log.
-        let (lines, log) = socket::open(&self.run_dir.join(LOG_SOCKET), 0o666)?;
-        let stop = cancel.child_token();
-        tokio::spawn(answer(questions, self.lookup.clone(), Limits::default(), stop.clone()));
-        tokio::spawn(take_lines(lines, self.log.clone(), self.metrics.clone(), stop.clone()));
-        Ok(Served { files: [agent, log], stop })
+    fn open_agent(&self, stop: CancellationToken) -> Result<SocketFile, SocketError> {
+        let (questions, file) = socket::open(&self.run_dir.join(protocol::agent::SOCKET), 0o600)?;
+        tokio::spawn(answer(questions, self.lookup.clone(), Limits::default(), stop));
+        Ok(file)
+    }
+
+    /// As upstream: any user's plugin may log.
+    fn open_log(&self, stop: CancellationToken) -> Result<SocketFile, SocketError> {
+        let (lines, file) = socket::open(&self.run_dir.join(LOG_SOCKET), 0o666)?;
+        tokio::spawn(take_lines(lines, self.log.clone(), self.metrics.clone(), stop));
+        Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+    use crate::pods::Pods;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_name_that_is_taken_for_the_log_keeps_no_plugin_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let (asked, logged) = (dir.path().join(protocol::agent::SOCKET), dir.path().join(LOG_SOCKET));
+        // Runtimes make a directory of what a pod mounts and is not there.
+        fs::create_dir(&logged).unwrap();
+        let (readiness, metrics, cancel) =
+            (Readiness::of(&[Part::Sockets]), Metrics::default(), CancellationToken::new());
+        let mut changes = readiness.changes();
+        let sockets = Sockets {
+            run_dir: dir.path().to_owned(),
+            lookup: Lookup::new(Pods::default(), None, metrics.clone()),
+            log: Log::in_memory(),
+            metrics,
+            readiness,
+        };
+        let _stop = cancel.clone().drop_guard();
+        tokio::spawn(sockets.run(cancel));
+        let says_so = changes.wait_for(|missing| missing.iter().any(|(_, why)| why.contains(LOG_SOCKET)));
+        drop(says_so.await.unwrap());
+        let is_served = || socket::connect(&asked).map(|()| fs::metadata(&asked).unwrap().ino()).unwrap();
+        let before = is_served();
+        fs::remove_dir(&logged).unwrap();
+        drop(changes.wait_for(crate::readiness::Missing::is_ready).await.unwrap());
+        assert_eq!(is_served(), before, "it stays while the other one is tried again");
+        socket::connect(&logged).unwrap();
     }
 }

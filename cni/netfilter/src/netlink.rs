@@ -110,6 +110,7 @@ impl Socket {
     pub(crate) fn acknowledgements(&self, mut take: impl FnMut(u32, i32)) -> Result<(), ExchangeError> {
         // An error repeats the message that it is about; of that only the head is looked at.
         let mut head = [0; 64];
+        let mut lost = None;
         loop {
             match rustix::net::recvfrom(&self.file, &mut head, RecvFlags::DONTWAIT) {
                 Ok((_, _, sender)) if !is_kernel(sender.as_ref()) => {}
@@ -119,8 +120,10 @@ impl Socket {
                         take(sequence, errno);
                     }
                 }
-                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::AGAIN) => return lost.map_or(Ok(()), |errno: Errno| Err(errno.into())),
                 Err(Errno::INTR) => {}
+                // Told first, of what came last: the first refusals wait behind it.
+                Err(errno @ Errno::NOBUFS) => lost = Some(errno),
                 Err(errno) => return Err(errno.into()),
             }
         }

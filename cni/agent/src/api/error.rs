@@ -175,6 +175,13 @@ impl ApiError {
         }
     }
 
+    /// True for the API server's words that there is no object of that name. Another 404 says nothing of it: a path that nobody serves there, or a
+    /// load balancer's.
+    #[must_use]
+    pub fn is_gone(&self, name: &str) -> bool {
+        matches!(self, Self::NotFound(message) if message.contains(&format!("\"{name}\" not found")))
+    }
+
     /// Maps a response that did not arrive whole.
     pub(super) fn of_client(error: &kube::Error) -> Self {
         if let kube::Error::Service(inner) = error

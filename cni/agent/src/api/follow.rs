@@ -23,6 +23,7 @@ use super::list::{Cutter, Frame};
 use super::resource::{Freshness, Resource};
 use super::watch::{EventType, Lines, WatchEvent};
 use crate::metrics::RestartReason;
+use crate::time::pause;
 
 /// Deadline of a list, all its pages together, or of a watch's initial events.
 const LIST_LIMIT: Duration = Duration::from_secs(60);
@@ -77,8 +78,6 @@ pub struct Lost {
     /// Kind of reason.
     pub reason: RestartReason,
     pub error: Option<ApiError>,
-    /// Delay of the next attempt.
-    pub again_in: Duration,
 }
 
 /// Part of a collection that is followed.
@@ -101,22 +100,16 @@ impl Following {
 
     /// Sends every change to `sink` until cancelled.
     pub async fn run<T: DeserializeOwned>(self, mut sink: impl FnMut(Change<T>), cancel: &CancellationToken) {
-        cancel.run_until_cancelled(self.follow(&mut sink, cancel)).await;
+        cancel.run_until_cancelled(self.follow(&mut sink)).await;
     }
 
-    async fn follow<T: DeserializeOwned>(
-        &self,
-        sink: &mut impl FnMut(Change<T>),
-        cancel: &CancellationToken,
-    ) {
+    async fn follow<T: DeserializeOwned>(&self, sink: &mut impl FnMut(Change<T>)) {
         let start = Instant::now();
         let mut course = FollowCourse::new(self.seed);
         let mut dice = Dice::new(self.seed.wrapping_add(1));
         let mut next = course.first();
         loop {
-            if tokio::time::timeout(next.after, cancel.cancelled()).await.is_ok() {
-                return;
-            }
+            pause(next.after).await;
             course.begin(start.elapsed());
             let time = dice.between(WATCH_TIME[0], WATCH_TIME[1]);
             let outcome = match &next.step {
@@ -150,7 +143,7 @@ impl Following {
                 None
             }
         };
-        sink(Change::Lost(Lost { reason, error, again_in }));
+        sink(Change::Lost(Lost { reason, error }));
     }
 
     async fn list<T: DeserializeOwned>(

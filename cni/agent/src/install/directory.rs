@@ -31,12 +31,15 @@ pub fn is_gated(directory: &Path) -> bool {
     read(directory).is_ok_and(|now| entry::is_gated(&now))
 }
 
+/// Ending of files that Cilium moved aside.
+const SET_ASIDE: &str = ".cilium_bak";
+
 /// Files that Cilium moved aside, to be the only one that runtimes read. Whoever moves it back has it as it was then.
 ///
 /// # Errors
 /// Those of [`read`].
 pub fn set_aside(directory: &Path) -> Result<DirectorySnapshot, FileError> {
-    read_files(directory, |name| name.ends_with(".cilium_bak"))
+    read_files(directory, |name| name.ends_with(SET_ASIDE))
 }
 
 fn read_files(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<DirectorySnapshot, FileError> {
@@ -184,7 +187,8 @@ fn write(
 /// # Errors
 /// See [`files::remove_stale_temporaries`].
 pub fn tidy(directory: &Path) -> Result<usize, FileError> {
-    let mut removed = files::remove_stale_temporaries(directory, &|name| ConfigFormat::of(name).is_some())?;
+    let is_written = |name: &str| ConfigFormat::of(name).is_some() || name.ends_with(SET_ASIDE);
+    let mut removed = files::remove_stale_temporaries(directory, &is_written)?;
     for entry in fs::read_dir(directory).map_err(|cause| Doing::List.failed(directory, cause))?.flatten() {
         let is_configuration =
             entry.file_name().to_str().is_some_and(|name| ConfigFormat::of(name).is_some());
@@ -225,7 +229,9 @@ mod tests {
         for name in ["list.tmp.00", "other.tmp.00"] {
             std::fs::write(side.path().join(name), "").unwrap();
         }
-        assert_eq!(tidy(dir.path()).unwrap(), 1);
+        // Of a file that is aside as well, out of which an uninstall takes our entry.
+        std::fs::write(dir.path().join("20-c.conflist.cilium_bak.tmp.00"), "").unwrap();
+        assert_eq!(tidy(dir.path()).unwrap(), 2);
         assert!(target.exists() && side.path().join("other.tmp.00").exists(), "others stay");
     }
 

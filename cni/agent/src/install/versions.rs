@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Plugins of the node that support the newest version of the specification: each is asked, once, as a runtime would.
+//! Plugins of the node that support the newest version of the specification: each is asked as a runtime would, once if it answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
@@ -15,12 +15,22 @@ use crate::files::version::FileVersion;
 
 /// Deadline of a plugin's answer.
 const LIMIT: Duration = Duration::from_secs(2);
+/// Time after which one that gave no answer is asked again: the first start of a large program after a boot may take long.
+const AGAIN: Duration = Duration::from_secs(60);
 /// Size limit of an answer.
 const LARGEST: u64 = 64 << 10;
 
 /// Cached answers, valid until the binary changes.
 #[derive(Debug, Default)]
-pub struct Versions(BTreeMap<PathBuf, (FileVersion, bool)>);
+pub struct Versions(BTreeMap<PathBuf, Known>);
+
+#[derive(Debug)]
+struct Known {
+    binary: FileVersion,
+    able: bool,
+    /// End of an answer that was none.
+    again: Option<Instant>,
+}
 
 #[derive(Deserialize)]
 struct VersionReply {
@@ -44,13 +54,18 @@ impl Versions {
         else {
             return false;
         };
-        if let Some((_, able)) = self.0.get(&path).filter(|(then, _)| *then == now) {
-            return *able;
+        let holds =
+            |known: &&Known| known.binary == now && known.again.is_none_or(|again| Instant::now() < again);
+        if let Some(known) = self.0.get(&path).filter(holds) {
+            return known.able;
         }
         let answer = ask(&path);
         let able = answer.as_ref().is_some_and(|answer| answer.supported.iter().any(|one| one == NEWEST));
-        tracing::info!(target: "install", plugin = kind, able, answered = answer.is_some(), version = NEWEST, "asked a plugin for its versions");
-        self.0.insert(path, (now, able));
+        if !self.0.get(&path).is_some_and(|known| known.binary == now && known.able == able) {
+            tracing::info!(target: "install", plugin = kind, able, answered = answer.is_some(), version = NEWEST, "asked a plugin for its versions");
+        }
+        let again = answer.is_none().then(|| Instant::now() + AGAIN);
+        self.0.insert(path, Known { binary: now, able, again });
         able
     }
 }
@@ -91,14 +106,32 @@ mod tests {
 
     use super::*;
 
+    fn write(path: &Path, script: &str) {
+        fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn who_did_not_answer_is_asked_again_after_a_while() {
+        let node = tempfile::tempdir().unwrap();
+        let warm = node.path().join("warm");
+        let says = format!(r#"test -e {} && echo '{{"supportedVersions":["1.1.0"]}}'"#, warm.display());
+        write(&node.path().join("slow"), &says);
+        let (mut versions, directories) = (Versions::default(), [node.path().to_owned()]);
+        let slow = || BTreeSet::from(["slow".to_owned()]);
+        assert_eq!(versions.able(&directories, slow()), BTreeSet::new());
+        fs::write(warm, "").unwrap();
+        assert_eq!(versions.able(&directories, slow()), BTreeSet::new(), "not at once");
+        for again in versions.0.values_mut().filter_map(|known| known.again.as_mut()) {
+            *again = Instant::now();
+        }
+        assert_eq!(versions.able(&directories, slow()), slow());
+    }
+
     #[test]
     fn who_says_so_is_able_and_nobody_else() {
         let node = tempfile::tempdir().unwrap();
-        let plugin = |name: &str, script: &str| {
-            let path = node.path().join(name);
-            fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        };
+        let plugin = |name: &str, script: &str| write(&node.path().join(name), script);
         let says = |versions: &str| {
             format!(r#"test "$CNI_COMMAND" = VERSION && echo '{{"supportedVersions":[{versions}]}}'"#)
         };

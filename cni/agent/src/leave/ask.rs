@@ -44,7 +44,7 @@ async fn ask(client: &Client, own: &OwnPod, limit: Duration) -> DaemonSetAnswer 
     let path = format!("/apis/apps/v1/namespaces/{namespace}/daemonsets/{daemonset}");
     let daemonset: DaemonSet = match client.get(&path, limit).await {
         Ok(daemonset) => daemonset,
-        Err(ApiError::NotFound(message)) if is_about(&message, daemonset) => return DaemonSetAnswer::Gone,
+        Err(error) if error.is_gone(daemonset) => return DaemonSetAnswer::Gone,
         Err(error) => return of_error(&error),
     };
     if daemonset.metadata.deletion_timestamp.is_some() {
@@ -77,9 +77,7 @@ async fn stays(client: &Client, name: &str, limit: Duration) -> DaemonSetAnswer 
         Ok(namespace) => namespace,
         // A role of before this question was asked.
         Err(ApiError::Forbidden(_)) => return DaemonSetAnswer::Unconfirmed,
-        Err(ApiError::NotFound(message)) if is_about(&message, name) => {
-            return DaemonSetAnswer::NamespaceDeleting;
-        }
+        Err(error) if error.is_gone(name) => return DaemonSetAnswer::NamespaceDeleting,
         Err(error) => return of_error(&error),
     };
     let phase = namespace.status.and_then(|status| status.phase);
@@ -87,11 +85,6 @@ async fn stays(client: &Client, name: &str, limit: Duration) -> DaemonSetAnswer 
         return DaemonSetAnswer::NamespaceDeleting;
     }
     DaemonSetAnswer::Wanted
-}
-
-/// True for the API server's words about an object of that name. Another 404 says nothing of it: a path that nobody serves there, or a load balancer's.
-fn is_about(message: &str, name: &str) -> bool {
-    message.contains(&format!("\"{name}\" not found"))
 }
 
 fn of_error(error: &ApiError) -> DaemonSetAnswer {
@@ -117,7 +110,6 @@ mod tests {
             name: text("istio-cni-node-x"),
             node: text("n1"),
             daemonset: text("istio-cni-node"),
-            node_addresses: vec![],
         }
     }
 

@@ -117,7 +117,7 @@ mod tests {
     }
 
     fn lost_by(reason: RestartReason) -> Change<SlimSet> {
-        Change::Lost(Lost { reason, error: None, again_in: Duration::ZERO })
+        Change::Lost(Lost { reason, error: None })
     }
 
     fn lost() -> Change<SlimSet> {

@@ -190,11 +190,11 @@ label! {
     }
 }
 
-/// A setting's key as in the ConfigMap. Only keys that the agent knows are one: those are compiled in.
+/// A setting's name, as its flag has it. Only names that the agent knows are one: those are compiled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SettingKey(pub &'static str);
 
 impl SettingKey {
-    /// Keys unknown to the agent.
+    /// Names unknown to the agent.
     pub const UNKNOWN: Self = Self("unknown");
 }

@@ -38,17 +38,6 @@ pub enum PodEvent {
     All,
 }
 
-/// Freshness of the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Health {
-    /// A list was completed once.
-    pub synced: bool,
-    /// The watch is open.
-    pub live: bool,
-    /// Time since the API server last confirmed the state; `None` if it never did.
-    pub age: Option<Duration>,
-}
-
 /// Cache key: namespace and name, which has no `/` in it.
 fn key(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
@@ -69,7 +58,6 @@ struct CacheState {
     asked: HashMap<String, Fetched>,
     synced: bool,
     live: bool,
-    heard: Option<Instant>,
 }
 
 /// Pods of the node: cheap to clone, clones share the cache.
@@ -112,9 +100,6 @@ impl Pods {
     pub fn hear(&self, change: Change<NodePod>) {
         let mut state = self.lock();
         state.live = !matches!(change, Change::Lost(_));
-        if state.live {
-            state.heard = Some(Instant::now());
-        }
         let event = match change {
             Change::All(all) => {
                 state.watched = all.into_iter().map(|pod| (key_of(&pod), Arc::new(pod))).collect();
@@ -175,10 +160,11 @@ impl Pods {
         self.lock().watched.values().cloned().collect()
     }
 
+    /// True if a list was completed and the watch is open.
     #[must_use]
-    pub fn health(&self) -> Health {
+    pub fn is_live(&self) -> bool {
         let state = self.lock();
-        Health { synced: state.synced, live: state.live, age: state.heard.map(|heard| heard.elapsed()) }
+        state.synced && state.live
     }
 
     #[must_use]
@@ -273,28 +259,23 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_replaces_everything() {
         let pods = Pods::default();
-        assert_eq!(pods.health(), Health { synced: false, live: false, age: None });
+        assert!(!pods.is_live());
         pods.hear(Change::Set(pod("cart", "u-1")));
         pods.keep(Arc::new(pod("till", "u-2")));
         pods.hear(Change::All(vec![pod("desk", "u-3")]));
         assert_eq!((uid(&pods, "cart", ""), uid(&pods, "till", "")), (None, None));
         assert_eq!(pods.all().len(), 1);
-        assert_eq!(pods.health(), Health { synced: true, live: true, age: Some(Duration::ZERO) });
+        assert!(pods.is_live());
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_known_grows_old_and_stays() {
         let pods = Pods::default();
         pods.hear(Change::All(vec![pod("cart", "u-1")]));
-        let lost = crate::api::Lost {
-            reason: crate::metrics::RestartReason::Stalled,
-            error: None,
-            again_in: Duration::ZERO,
-        };
+        let lost = crate::api::Lost { reason: crate::metrics::RestartReason::Stalled, error: None };
         pods.hear(Change::Lost(lost));
         tokio::time::advance(Duration::from_secs(3600)).await;
-        let hour = Some(Duration::from_secs(3600));
-        assert_eq!(pods.health(), Health { synced: true, live: false, age: hour });
+        assert!(!pods.is_live());
         assert!(uid(&pods, "cart", "u-1").is_some());
     }
 

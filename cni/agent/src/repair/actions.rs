@@ -14,7 +14,8 @@ pub async fn delete(client: &Client, pod: &NodePod) -> ActionResult {
     let preconditions =
         json!({"uid": pod.metadata.facts.uid, "resourceVersion": pod.metadata.resource_version});
     let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
-    send(client, Request::delete(path(pod)).header("content-type", "application/json"), &options).await
+    let request = Request::delete(path(pod)).header("content-type", "application/json");
+    send(client, pod, request, &options).await
 }
 
 /// Labels a pod, in the version that was seen: another pod may have its name by now. The API server takes metadata with a change of the status, so
@@ -24,7 +25,7 @@ pub async fn label(client: &Client, pod: &NodePod, (key, value): &(String, Strin
     let patch = json!({"metadata": {"resourceVersion": version, "labels": {key.as_str(): value}}});
     let request =
         Request::patch(path(pod) + "/status").header("content-type", "application/merge-patch+json");
-    send(client, request, &patch).await
+    send(client, pod, request, &patch).await
 }
 
 fn path(pod: &NodePod) -> String {
@@ -32,14 +33,14 @@ fn path(pod: &NodePod) -> String {
     format!("/api/v1/namespaces/{}/pods/{}", facts.namespace, facts.name)
 }
 
-async fn send(client: &Client, request: http::request::Builder, body: &Value) -> ActionResult {
+async fn send(client: &Client, pod: &NodePod, request: http::request::Builder, body: &Value) -> ActionResult {
     let request = match request.body(body.to_string().into_bytes()) {
         Ok(request) => request,
         Err(error) => return ActionResult::Failed(error.to_string()),
     };
     match client.request::<serde::de::IgnoredAny>(request, REQUEST_LIMIT).await {
         Ok(_) => ActionResult::Accepted,
-        Err(ApiError::NotFound(_)) => ActionResult::Vanished,
+        Err(error) if error.is_gone(&pod.metadata.facts.name) => ActionResult::Vanished,
         Err(error @ ApiError::Conflict(_)) => ActionResult::Conflict(error.to_string()),
         Err(error) => ActionResult::Failed(error.to_string()),
     }
@@ -59,6 +60,10 @@ mod tests {
 
     /// Server that answers everything with `code`, and its log of requests.
     fn server(code: u16) -> (Client, Requests) {
+        saying(code, "{}")
+    }
+
+    fn saying(code: u16, text: &'static str) -> (Client, Requests) {
         let asked = Requests::default();
         let heard = Arc::clone(&asked);
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -69,7 +74,7 @@ mod tests {
                 let line = format!("{} {}", parts.method, parts.uri.path());
                 let kind = parts.headers["content-type"].to_str().unwrap().to_owned();
                 heard.lock().unwrap().push((line, kind, serde_json::from_slice(&body).unwrap()));
-                let answer = Response::builder().status(code).body(Full::new(bytes::Bytes::from("{}")));
+                let answer = Response::builder().status(code).body(Full::new(bytes::Bytes::from(text)));
                 Ok::<_, Infallible>(answer.unwrap())
             }
         });
@@ -106,10 +111,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_pod_that_is_gone_or_changed_is_no_failure_and_all_else_is() {
-        assert_eq!(delete(&server(404).0, &pod()).await, ActionResult::Vanished);
+        let gone = saying(404, r#"{"kind":"Status","code":404,"message":"pods \"cart\" not found"}"#);
+        assert_eq!(delete(&gone.0, &pod()).await, ActionResult::Vanished);
         let done = delete(&server(409).0, &pod()).await;
         assert!(matches!(done, ActionResult::Conflict(_)), "{done:?}");
-        for code in [403, 429, 500] {
+        // A 404 of a load balancer, say, among them.
+        for code in [403, 404, 429, 500] {
             let done = delete(&server(code).0, &pod()).await;
             assert!(matches!(done, ActionResult::Failed(_)), "{code}: {done:?}");
         }

@@ -21,8 +21,6 @@ pub struct CachedResult {
     pub netns: Option<PathBuf>,
     /// Assigned addresses.
     pub addresses: Vec<IpAddr>,
-    /// Modification time.
-    pub written: SystemTime,
 }
 
 #[derive(Deserialize)]
@@ -59,7 +57,7 @@ struct OldIp {
 
 /// Parses an entry; `None` if malformed, or not of a pod.
 #[must_use]
-pub fn parse(text: &[u8], written: SystemTime) -> Option<CachedResult> {
+pub fn parse(text: &[u8]) -> Option<CachedResult> {
     let raw: Raw = serde_json::from_slice(text).ok()?;
     let mut named = Named::default();
     for (key, value) in raw.cni_args.unwrap_or_default() {
@@ -76,7 +74,7 @@ pub fn parse(text: &[u8], written: SystemTime) -> Option<CachedResult> {
     let addresses = texts.chain(old).filter_map(|text| text.split('/').next()?.parse().ok()).collect();
     let is_of_a_pod = !named.name.is_empty() && !named.namespace.is_empty();
     let netns = Some(PathBuf::from(raw.netns)).filter(|path| !path.as_os_str().is_empty());
-    is_of_a_pod.then_some(CachedResult { named, netns, addresses, written })
+    is_of_a_pod.then_some(CachedResult { named, netns, addresses })
 }
 
 /// All entries below `dir` (as `/var/lib/cni`), the newest first. What cannot be read is not there: an entry that vanishes is a pod that
@@ -84,15 +82,15 @@ pub fn parse(text: &[u8], written: SystemTime) -> Option<CachedResult> {
 #[must_use]
 pub fn read(dir: &Path) -> Vec<CachedResult> {
     let files = std::fs::read_dir(dir.join("results")).into_iter().flatten().flatten();
-    let mut entries: Vec<CachedResult> = files
+    let mut entries: Vec<(SystemTime, CachedResult)> = files
         .filter_map(|file| {
             let about = file.metadata().ok().filter(|about| about.is_file() && about.len() <= LIMIT)?;
             let written = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            parse(&std::fs::read(file.path()).ok()?, written)
+            Some((written, parse(&std::fs::read(file.path()).ok()?)?))
         })
         .collect();
-    entries.sort_by_key(|entry| std::cmp::Reverse(entry.written));
-    entries
+    entries.sort_by_key(|(written, _)| std::cmp::Reverse(*written));
+    entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
 #[cfg(test)]
@@ -102,7 +100,7 @@ mod tests {
     use super::*;
 
     fn parsed(value: &serde_json::Value) -> Option<CachedResult> {
-        parse(value.to_string().as_bytes(), SystemTime::UNIX_EPOCH)
+        parse(value.to_string().as_bytes())
     }
 
     #[test]
@@ -121,8 +119,7 @@ mod tests {
         let named = Named { namespace: "shop".into(), name: "cart".into(), uid: "u-1".into() };
         let addresses = ["10.9.0.2", "fd00::2"].map(|text| text.parse().unwrap()).to_vec();
         let netns = Some(PathBuf::from("/var/run/netns/cni-1"));
-        let written = SystemTime::UNIX_EPOCH;
-        assert_eq!(entry, Some(CachedResult { named: named.clone(), netns, addresses, written }));
+        assert_eq!(entry, Some(CachedResult { named: named.clone(), netns, addresses }));
 
         let older = parsed(&json!({"cniArgs": args, "result": {"ip4": {"ip": "10.9.0.2/24"}}})).unwrap();
         assert_eq!(
@@ -141,6 +138,6 @@ mod tests {
         ] {
             assert_eq!(parsed(&other), None, "{other}");
         }
-        assert_eq!(parse(b"{\"cniArgs\":", SystemTime::UNIX_EPOCH), None);
+        assert_eq!(parse(b"{\"cniArgs\":"), None);
     }
 }

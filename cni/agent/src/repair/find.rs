@@ -78,7 +78,7 @@ pub enum NotFound {
     #[error("the pod has no address yet")]
     NoAddress,
     #[error(
-        "no namespace on this node has the pod's address (are the netns directory, the CNI result cache and /proc mounted?)"
+        "no namespace on this node has the pod's address (is the node's /proc mounted, and is the netns directory the runtime's?)"
     )]
     NoCandidate,
     /// Namespaces with its address belong to others.

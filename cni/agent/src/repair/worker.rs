@@ -3,11 +3,9 @@
 //! each with a deadline.
 
 use std::collections::BTreeSet;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use futures::FutureExt as _;
 use k8s_openapi::jiff::Timestamp;
 use protocol::netconf::BACKEND_RECORD;
 use redirect::Redirect;
@@ -93,7 +91,6 @@ impl Worker {
                     None => return,
                 },
                 Some(event) = self.work.join_next() => {
-                    // Tasks do not panic: they catch what they do.
                     if let Ok(event) = event { self.hear(event); }
                 }
                 Ok(()) = settings.changed() => self.changed(&settings.borrow_and_update().clone()),
@@ -148,9 +145,9 @@ impl Worker {
             }
             RepairAction::Look(pods) => {
                 let uids: Vec<_> = pods.iter().map(|one| one.pod.metadata.facts.uid.clone()).collect();
-                let work = AssertUnwindSafe(look(self.context.clone(), pods)).catch_unwind();
+                let work = look(self.context.clone(), pods);
                 self.work.spawn(async move {
-                    let outcomes = work.await.unwrap_or_default().into_iter().map(Some);
+                    let outcomes = work.await.into_iter().map(Some);
                     RepairEvent::Looked(
                         uids.into_iter().zip(outcomes.chain(std::iter::repeat(None))).collect(),
                     )
@@ -167,12 +164,7 @@ impl Worker {
     /// Starts an action on a pod.
     fn start(&mut self, pod: &NodePod, action: impl Future<Output = ActionResult> + Send + 'static) {
         let uid = pod.metadata.facts.uid.clone();
-        let action = AssertUnwindSafe(action).catch_unwind();
-        let defect = |_| ActionResult::Failed("the agent has a defect: its log has a panic".to_owned());
-        self.work.spawn(async move {
-            let done = action.await.unwrap_or_else(defect);
-            RepairEvent::Done(uid, done, Timestamp::now())
-        });
+        self.work.spawn(async move { RepairEvent::Done(uid, action.await, Timestamp::now()) });
     }
 
     fn tell(&self, pod: &NodePod, news: News) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rate limit per client process. Each call of the plugin is a process of its own with one request, so the limit never meets it. Pure: told
-//! the time.
+//! Limits per client: a process at a socket, an address at a port. Each call of the plugin is a process of its own with one request, so no limit
+//! meets it. Pure: told the time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Processes that are remembered. Beyond that, those who have nothing open and used nothing up lately are forgotten.
+/// Clients that are remembered. Beyond that, those who have nothing open and used nothing up lately are forgotten.
 const REMEMBERED: usize = 1024;
 
-/// Limits of one process.
+/// Limits of one client.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
     /// Concurrent connections.
@@ -28,24 +28,24 @@ struct Used {
     at: Duration,
 }
 
-/// Rate limiter, shared by the connections; `W` is the client's identity.
+/// Limiter, shared by the connections; `W` is the client's identity.
 #[derive(Debug)]
-pub(super) struct Desk<W>(Arc<Mutex<Fairness<W>>>);
+pub(crate) struct Desk<W>(Arc<Mutex<Fairness<W>>>);
 
 /// Permit of a connection, released on drop.
 #[derive(Debug)]
-pub(super) struct Seat<W: Copy + Eq + Hash> {
+pub(crate) struct Seat<W: Copy + Eq + Hash> {
     desk: Desk<W>,
     who: W,
 }
 
 impl<W: Copy + Eq + Hash> Desk<W> {
-    pub(super) fn new(share: Share) -> Self {
+    pub(crate) fn new(share: Share) -> Self {
         Self(Arc::new(Mutex::new(Fairness::new(share))))
     }
 
     /// Acquires a permit.
-    pub(super) fn seat(&self, who: W, now: Duration) -> Option<Seat<W>> {
+    pub(crate) fn seat(&self, who: W, now: Duration) -> Option<Seat<W>> {
         let admitted = self.lock().admit(who, now);
         admitted.then(|| Seat { desk: Self(Arc::clone(&self.0)), who })
     }

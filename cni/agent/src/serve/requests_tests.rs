@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 use super::super::socket::{self, SocketFile};
 use super::*;
 use crate::api::{Change, testing::Script, testing::Scripted};
-use crate::metrics::Metrics;
+use crate::metrics::{Exposition, Metrics};
 use crate::pods::Pods;
 
 struct Node {
     dir: tempfile::TempDir,
     pods: Pods,
     script: Script,
+    metrics: Metrics,
     _file: SocketFile,
     _stop: tokio_util::sync::DropGuard,
 }
@@ -28,10 +29,11 @@ fn node(limits: Limits, answers: impl IntoIterator<Item = Scripted>) -> Node {
     let dir = tempfile::tempdir().unwrap();
     let (listener, file) = socket::open(&dir.path().join("agent.sock"), 0o600).unwrap();
     let (pods, script, cancel) = (Pods::default(), Script::new(answers), CancellationToken::new());
-    let lookup = Lookup::new(pods.clone(), Some(script.client()), Metrics::default());
+    let metrics = Metrics::default();
+    let lookup = Lookup::new(pods.clone(), Some(script.client()), metrics.clone());
     let stop = cancel.clone().drop_guard();
     tokio::spawn(answer(listener, lookup, limits, cancel));
-    Node { dir, pods, script, _file: file, _stop: stop }
+    Node { dir, pods, script, metrics, _file: file, _stop: stop }
 }
 
 async fn send(dir: &Path, text: impl AsRef<[u8]>) -> Option<Value> {
@@ -134,6 +136,11 @@ async fn a_silent_api_server_costs_less_than_a_plugin_waits() {
     let (unknown, known) = tokio::join!(node.ask("cart", "u-2"), node.ask("cart", "u-1"));
     assert_eq!((unknown["response"].as_str(), uid(&known)), (Some("unknown"), "u-1"));
     assert!(start.elapsed() < Duration::from_millis(950), "{:?}", start.elapsed());
+    let text = node.metrics.scrape(Exposition::Prometheus).unwrap();
+    let failed = text
+        .lines()
+        .find(|line| line.starts_with("millrace_add_seconds_count{phase=\"api\",result=\"failed\""));
+    assert!(failed.is_some_and(|line| line.ends_with(" 1")), "{failed:?} in {text}");
 }
 
 #[tokio::test]

@@ -190,6 +190,14 @@ fn refuse_policy(old: &Values, abilities: Abilities, changes: &mut Changes) {
         };
         changes.refused.push(RejectedChange { key, wanted, why: Refusal::Lacks(need, need.met(abilities)) });
     }
+    // One that was held without a question, as it did not count, may count now.
+    let Some(need) = lacking(&changes.values) else { return };
+    let key = &table::REPAIR_FALLBACK;
+    let off = SettingValue { text: key.default.to_owned(), origin: Origin::Default };
+    if let Some(wanted) = changes.values.insert(key, off) {
+        changes.applied.push(key);
+        changes.refused.push(RejectedChange { key, wanted, why: Refusal::Lacks(need, need.met(abilities)) });
+    }
 }
 
 /// Requirements of the policy of these values: the first mode that is on, and the fallback of repair.
@@ -335,6 +343,10 @@ mod tests {
         let off = values(&[("REPAIR_ENABLED", "false")]);
         let begun = decide(&off, &new, Abilities { delete_pods: Able::No, ..ALL });
         assert_eq!(names(&begun).1, ["millrace-repair-fallback"], "repair goes on without it");
+        assert_eq!(needs(&begun.values), [Need::EnterPods]);
+        let held = values(&[("REPAIR_ENABLED", "false"), ("MILLRACE_REPAIR_FALLBACK", "delete")]);
+        let begun = decide(&held, &new, Abilities { delete_pods: Able::No, ..ALL });
+        assert_eq!(names(&begun).1, ["millrace-repair-fallback"], "it was held while it did not count");
         assert_eq!(needs(&begun.values), [Need::EnterPods]);
     }
 

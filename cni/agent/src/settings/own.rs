@@ -2,7 +2,6 @@
 //! The agent's own pod.
 
 use std::fs;
-use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -23,8 +22,6 @@ pub struct OwnPod {
     pub node: String,
     /// Owner of the pod: `MILLRACE_DAEMONSET_NAME`.
     pub daemonset: String,
-    /// Node addresses, where known: never a pod's.
-    pub node_addresses: Vec<IpAddr>,
 }
 
 /// Network namespace of this process.
@@ -84,7 +81,6 @@ impl Reader<'_> {
             name: said(&[&table::POD_NAME]),
             node: said(&[&table::NODE, &table::KUBERNETES_NODE, &table::REPAIR_NODE]),
             daemonset: said(&[&table::DAEMONSET]),
-            node_addresses: vec![],
         }
     }
 }

@@ -22,9 +22,10 @@ use crate::install::kubeconfig::expiry;
 use crate::install::{BINARY, KUBECONFIG, directory};
 use crate::serve::LOG_SOCKET;
 use crate::serve::socket::connect;
-use crate::settings::build::build;
+use crate::settings::build::{NodeFacts, build};
 use crate::settings::effective::Effective;
 use crate::settings::layers::Values;
+use crate::settings::load::template_file;
 use crate::settings::{Loaded, Network, Origin, Settings};
 
 /// Deadline of the agent's answer.
@@ -76,7 +77,9 @@ pub(super) fn judgement(loaded: &Loaded, effective: Option<Effective>) -> Judgem
         };
     };
     let values = effective.values();
-    let (settings, mistakes) = build(&values, &loaded.found);
+    // The agent's may be named by its command line, which this process does not have.
+    let found = NodeFacts { template_file: template_file(&values), ..loaded.found.clone() };
+    let (settings, mistakes) = build(&values, &found);
     let refused = effective.refused.iter().map(|one| {
         format!("{}={:?} from {} is not applied: {}", one.key, one.wanted.text, one.wanted.origin, one.why)
     });

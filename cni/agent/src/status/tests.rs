@@ -188,9 +188,13 @@ fn the_running_agents_settings_count_for_more_than_ones_own() {
     let mut values: std::collections::BTreeMap<_, _> =
         loaded.values.iter().map(|(key, value)| (key.variable(), value.clone())).collect();
     values.insert(table::EXCLUDE_NAMESPACES.variable(), value("new"));
+    let template = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&template, r#"{"type":"istio-cni","x":1}"#).unwrap();
+    values.insert(table::TEMPLATE_FILE.variable(), value(template.path().to_str().unwrap()));
     let refused = vec![NotApplied { key: "X".to_owned(), wanted: value("y"), why: "no".to_owned() }];
     let judgement = gather::judgement(&loaded, Some(Effective { values, refused }));
     assert_eq!(judgement.judged_by, JudgedBy::Agent);
     assert_eq!(judgement.settings.entry.exclude_namespaces, ["new"]);
+    assert!(judgement.settings.chain.template.contains(r#""x":1"#), "{}", judgement.settings.chain.template);
     assert_eq!(judgement.mistakes, ["X=\"y\" from the ConfigMap is not applied: no"]);
 }

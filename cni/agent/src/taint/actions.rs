@@ -80,7 +80,9 @@ impl TaintChange {
         };
         let refusal = match client.request::<Node>(request, limit).await {
             Ok(node) => return Ended { outcome: PatchOutcome::Done(node), error: None },
-            Err(ApiError::NotFound(_)) => return Ended { outcome: PatchOutcome::Gone, error: None },
+            Err(error) if error.is_gone(&self.node) => {
+                return Ended { outcome: PatchOutcome::Gone, error: None };
+            }
             // A JSON patch whose `test` fails, or a concurrent write.
             Err(error @ (ApiError::Conflict(_) | ApiError::Refused { code: 422, .. })) => error,
             Err(error) => return Ended::failed(error),
@@ -91,7 +93,7 @@ impl TaintChange {
                 Ended::failed(refusal)
             }
             Ok(fresh) => Ended { outcome: PatchOutcome::Conflict(fresh), error: Some(refusal) },
-            Err(ApiError::NotFound(_)) => Ended { outcome: PatchOutcome::Gone, error: None },
+            Err(error) if error.is_gone(&self.node) => Ended { outcome: PatchOutcome::Gone, error: None },
             Err(error) => Ended::failed(error),
         }
     }
@@ -175,11 +177,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_that_is_gone_is_done_with() {
-        assert_eq!(run(vec![Scripted::new(404, "")]).await.0.outcome, PatchOutcome::Gone);
-        assert_eq!(
-            run(vec![Scripted::new(409, ""), Scripted::new(404, "")]).await.0.outcome,
-            PatchOutcome::Gone
-        );
+        let gone = || Scripted::absent("nodes", "n");
+        assert_eq!(run(vec![gone()]).await.0.outcome, PatchOutcome::Gone);
+        assert_eq!(run(vec![Scripted::new(409, ""), gone()]).await.0.outcome, PatchOutcome::Gone);
+        let (ended, _) = run(vec![Scripted::new(404, "no such page")]).await;
+        assert_eq!(ended.outcome, PatchOutcome::Failed, "it may be a load balancer's");
         let (ended, _) = run(vec![Scripted::new(200, node(&json!([])))]).await;
         assert!(matches!(ended.outcome, PatchOutcome::Done(_)) && ended.error.is_none());
     }

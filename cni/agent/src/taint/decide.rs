@@ -202,6 +202,10 @@ impl TaintState {
     }
 
     fn ended(&mut self, name: String, outcome: PatchOutcome, now: Duration) -> Touched {
+        // The watch may have told meanwhile that it is gone.
+        if self.nodes.as_ref().is_some_and(|nodes| !nodes.contains_key(&name)) {
+            return self.drop_node(&name);
+        }
         let how = match outcome {
             PatchOutcome::Gone => return self.drop_node(&name),
             PatchOutcome::Done(node) => {

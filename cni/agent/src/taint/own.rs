@@ -27,6 +27,8 @@ use crate::time::pause;
 
 /// Grace period of a missing part before the taint comes back: a blip of seconds is no reason to repel pods.
 const GRACE: Duration = Duration::from_secs(30);
+/// Lag of a watch behind a response: later, an older version is that of an etcd that was restored.
+const LAG: Duration = Duration::from_secs(10);
 /// Deadline of restoring it at the end, with all retries.
 const RESTORE_LIMIT: Duration = Duration::from_secs(4);
 /// Deadline of a request then: one that hangs leaves time for others.
@@ -134,17 +136,19 @@ impl OwnTaint {
     async fn mind(&self, mut watched: watch::Receiver<Option<Node>>) {
         let (start, mut course, mut missing) =
             (Instant::now(), TaintSchedule::default(), self.readiness.changes());
-        // Node of the last response, if newer than the watch.
-        let mut answered: Option<Node> = None;
+        // Node of the last response and when it came, if newer than the watch.
+        let mut answered: Option<(Node, Instant)> = None;
         let mut wanted = Wanted::new(&self.settings);
         loop {
             let right = missing.borrow_and_update().is_ready();
             let settings = wanted.number();
-            if watched.has_changed().unwrap_or(false) {
+            let has_changed = watched.has_changed().unwrap_or(false);
+            let node = watched.borrow_and_update().clone();
+            let recent = answered.as_ref().filter(|(_, at)| at.elapsed() < LAG).map(|(node, _)| node);
+            if has_changed && !node.as_ref().is_some_and(|told| is_before(told, recent)) {
                 answered = None;
             }
-            let node = watched.borrow_and_update().clone();
-            let Some(node) = answered.clone().or(node) else {
+            let Some(node) = answered.clone().map(|(node, _)| node).or(node) else {
                 // Told of nothing yet: readiness counts from now on all the same.
                 course.decide(Seen { tainted: right, right, settings }, start.elapsed());
                 tokio::select! {
@@ -167,7 +171,7 @@ impl OwnTaint {
                         change.make(&self.client, REQUEST_LIMIT, &self.metrics, &self.recorder).await.outcome;
                     course.ended(&outcome, start.elapsed());
                     if let PatchOutcome::Done(node) | PatchOutcome::Conflict(node) = outcome {
-                        answered = Some(node);
+                        answered = Some((node, Instant::now()));
                     }
                     continue;
                 }
@@ -212,11 +216,11 @@ impl OwnTaint {
                     Ended::failed(error)
                 }
             };
-            let is_final = matches!(
-                ended.error,
-                None | Some(ApiError::Unauthorized(_) | ApiError::Forbidden(_) | ApiError::NotFound(_))
-            );
-            if is_final {
+            let is_final = |error: &ApiError| {
+                matches!(error, ApiError::Unauthorized(_) | ApiError::Forbidden(_))
+                    || error.is_gone(&self.node)
+            };
+            if ended.error.as_ref().is_none_or(is_final) {
                 return;
             }
             pause(wait(failures).unwrap_or_default()).await;
@@ -245,6 +249,11 @@ impl Wanted {
         self.last = now;
         self.number
     }
+}
+
+/// True if the watch tells of a node as it was before the response: it may come after that.
+fn is_before(told: &Node, answered: Option<&Node>) -> bool {
+    answered.is_some_and(|answered| answered.version.is_some() && told.version < answered.version)
 }
 
 fn why(deed: Deed) -> &'static str {
@@ -364,6 +373,15 @@ mod tests {
         Scripted::new(200, json!({"metadata": {"name": "n"}, "spec": {"taints": taints}}).to_string())
     }
 
+    #[test]
+    fn what_was_before_a_response_does_not_undo_it() {
+        let of = |version: Option<u64>| Node { version, ..Node::default() };
+        let answered = of(Some(7));
+        assert!(is_before(&of(Some(6)), Some(&answered)));
+        assert!(!is_before(&of(Some(7)), Some(&answered)) && !is_before(&of(Some(8)), Some(&answered)));
+        assert!(!is_before(&of(Some(6)), None) && !is_before(&of(Some(6)), Some(&of(None))));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn restoring_goes_on_after_failures_until_it_is_done() {
         let (free, tainted) = (|| answer(&json!([])), || answer(&json!([{"key": "ours"}])));
@@ -371,6 +389,7 @@ mod tests {
         let (_open, hanging) = Scripted::streamed();
         for (answers, requests) in [
             (vec![failure(503), free(), failure(429), free(), tainted()], 5),
+            (vec![failure(404), free(), failure(404), free(), tainted()], 5),
             (vec![hanging, free(), failure(500), tainted()], 4),
             (vec![free(), failure(409), free(), free(), tainted()], 5),
         ] {
@@ -385,13 +404,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn restoring_ends_when_it_is_denied_or_the_node_is_gone_or_time_is_up() {
         let free = || answer(&json!([]));
-        for code in [403, 404] {
-            let refusal = || Scripted::new(code, "{}");
+        for refusal in [|| Scripted::new(403, "{}"), || Scripted::absent("nodes", "n")] {
             for answers in [vec![refusal(), free()], vec![free(), refusal(), free()]] {
                 let requests = answers.len() - 1;
                 let (own, script) = own(answers);
                 own.restore().await;
-                assert_eq!(script.asked().len(), requests, "{code}");
+                assert_eq!(script.asked().len(), requests);
             }
         }
         let (own, script) = own((0..99).map(|_| Scripted::new(503, "{}")).collect());

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::Variant;
 use super::decide::Purpose;
-use crate::encode::EncodeError;
 use crate::legacy::LegacyError;
 use crate::owner::OwnerError;
 use crate::read::ReadError;
@@ -121,9 +120,6 @@ pub enum IptablesError {
     /// The user namespace that the rules are meant in could not be entered.
     #[error(transparent)]
     Owner(#[from] OwnerError),
-    /// The rules follow another dialect than the tools.
-    #[error(transparent)]
-    Encode(EncodeError),
 }
 
 impl IptablesError {

@@ -20,7 +20,6 @@ const NAME_SERVICES: &str = "/etc/nsswitch.conf";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum SandboxStep {
-    Thread,
     MountNamespace,
     Propagation,
     NameServices,
@@ -39,7 +38,6 @@ pub struct Unsandboxed {
 impl fmt::Display for Unsandboxed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let step = match self.step {
-            SandboxStep::Thread => "start a thread",
             SandboxStep::MountNamespace => "make a mount namespace",
             SandboxStep::Propagation => "keep mounts from the node",
             SandboxStep::NameServices => "hide /etc/nsswitch.conf",

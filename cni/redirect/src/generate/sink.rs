@@ -155,9 +155,7 @@ impl Sink {
         target: &Target,
     ) {
         self.append_only(spot, Family::V4, matches(v4), target.clone());
-        if self.ipv6 {
-            self.append_only(spot, Family::V6, matches(v6), target.clone());
-        }
+        self.append_only(spot, Family::V6, matches(v6), target.clone());
     }
 }
 

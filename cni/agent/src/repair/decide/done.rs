@@ -11,7 +11,7 @@ use super::tracked::{Once, PATIENCE};
 use super::{ActionResult, Busy, Controller, News, RepairAction, Time};
 use crate::metrics::{RepairResult, Unrepairable};
 use crate::repair::ask::{PodOutcome, Proven};
-use crate::repair::detect::Lifecycle;
+use crate::repair::detect::{Lifecycle, RepairScope};
 use crate::settings::RepairPolicy;
 
 impl Controller {
@@ -86,6 +86,7 @@ impl Controller {
             && let Some(known) = self.pods.get_mut(uid)
             && known.is_wanted(&self.rules.settings)
             && known.broken.as_ref().is_none_or(|broken| broken.lifecycle == Lifecycle::Again)
+            && !matches!(known.scope, RepairScope::Impossible(_))
         {
             known.due = Some(now + after(known.attempts));
         }

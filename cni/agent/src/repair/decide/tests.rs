@@ -408,6 +408,11 @@ fn a_pod_that_asks_for_the_impossible_is_unrepairable() {
     assert_eq!(play.at(0, event(&bad))[0], "unrepairable: invalid_pod");
     let mut play = Play::new(&[RepairPolicy::Delete]);
     assert_eq!(play.at(0, event(&bad)), ["Delete a"]);
+    let mut play =
+        Play::with(*changed(&[RepairPolicy::Repair], |repair| repair.fallback = Some(RepairPolicy::Label)));
+    assert_eq!(play.at(0, event(&bad)).last().unwrap(), "Label a");
+    let events = play.done(0, "a", ActionResult::Accepted);
+    assert!(!events.contains(&"Label a".to_owned()), "once: {events:?}");
 }
 
 #[test]

@@ -116,6 +116,22 @@ fn a_response_does_not_undo_a_later_event() {
 }
 
 #[test]
+fn a_response_does_not_bring_a_node_back_that_is_gone() {
+    for outcome in
+        [PatchOutcome::Done(node("a", &[])), PatchOutcome::Conflict(node("a", &[])), PatchOutcome::Failed]
+    {
+        let (mut state, actions) = leader(TaintPolicy::Both, &[node("a", &[KEY])], &[pod("a", Some(9))]);
+        assert_eq!(deeds(&actions), [("a", Deed::Remove)]);
+        state.decide(TaintEvent::NodeGone("a".to_owned()), seconds(1));
+        state.decide(TaintEvent::Ended("a".to_owned(), outcome.clone()), seconds(2));
+        assert_eq!(state.failing(), [""; 0], "{outcome:?}");
+        // Of a node that is there, it would be the reason for a taint.
+        let actions = state.decide(TaintEvent::PodGone(SOURCE, pod("a", Some(9))), seconds(3));
+        assert_eq!(deeds(&actions), [], "{outcome:?}");
+    }
+}
+
+#[test]
 fn a_node_gets_the_taint_back_only_where_that_is_the_policy() {
     for (policy, expected) in [(TaintPolicy::Both, vec![("a", Deed::Add)]), (TaintPolicy::OnlyRemove, vec![])]
     {
