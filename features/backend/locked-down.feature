@@ -45,7 +45,7 @@ Feature: A locked-down node is enough, or the error says which permission is mis
     And a node that forbids "run/istio-cni/agent.sock"
     Then TCP from "cart" to "outside" port 8080 passes 15001
     And the plugin warns "agent did not help"
-    And the API server was asked for pods 1 time
+    And the API server was asked for pods 2 times
 
   @fake-kernel @mutant:remedy-untold
   Scenario: The kubeconfig is denied, and there is no agent

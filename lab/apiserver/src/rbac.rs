@@ -32,9 +32,14 @@ impl Account {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)
     }
 
+    /// Group of all accounts of its namespace.
+    #[must_use]
+    pub fn group(&self) -> String {
+        format!("system:serviceaccounts:{}", self.namespace)
+    }
+
     pub(crate) fn groups(&self) -> Vec<String> {
-        let own = format!("system:serviceaccounts:{}", self.namespace);
-        vec!["system:serviceaccounts".to_owned(), own, "system:authenticated".to_owned()]
+        vec!["system:serviceaccounts".to_owned(), self.group(), "system:authenticated".to_owned()]
     }
 }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The account of the node agent and its plugin.
+//! Where the node agent is, and the account of it and its plugin.
 
 /// Namespace of the node agent and its service account.
 pub const SYSTEM_NAMESPACE: &str = "istio-system";
+
+/// DaemonSet of the node agent.
+pub const DAEMONSET: &str = "istio-cni-node";
 
 /// Service account of agent and plugin.
 pub const SERVICE_ACCOUNT: &str = "istio-cni";

@@ -63,7 +63,7 @@ pub enum Effect {
         /// Seconds of the `Retry-After` header.
         retry_after: Option<u32>,
     },
-    /// It is held until the fault is released or removed, at most for this long; then it goes on.
+    /// It is held until the fault is gone, at most for this long; then it goes on.
     Hold(Option<Duration>),
     /// The connection is closed without an answer.
     Drop,
@@ -111,21 +111,10 @@ impl Effect {
 pub enum Connecting {
     /// Accepted, and never served until the faults change.
     Hang,
-    /// Served after a delay.
-    Delay(Duration),
     /// Reset at once.
     Reset,
     /// Reset when the client has begun the TLS handshake.
     ResetHandshake,
-}
-
-/// A random choice that repeats with its seed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Odds {
-    /// Part that is hit.
-    pub percent: u8,
-    /// Seed.
-    pub seed: u64,
 }
 
 /// A fault: matching requests, their number, and the effect.
@@ -143,14 +132,10 @@ pub struct Fault {
     pub user: Option<String>,
     /// Only with the token of a pod of this name: pods of one account are one user.
     pub pod: Option<String>,
-    /// Number of matching requests to skip.
-    pub skip: u32,
-    /// Number of requests to hit after those; then the fault is spent.
+    /// Number of requests to hit; then the fault is spent.
     pub times: Option<u32>,
     /// Limits the fault to a time after it was added.
     pub during: Option<Range<Duration>>,
-    /// Limits the fault to a random part.
-    pub odds: Option<Odds>,
     /// Effect.
     pub effect: Effect,
 }
@@ -166,10 +151,8 @@ impl Fault {
             name: None,
             user: None,
             pod: None,
-            skip: 0,
             times: None,
             during: None,
-            odds: None,
             effect,
         }
     }
@@ -192,10 +175,6 @@ impl Fault {
         Self { times: Some(times), ..self }
     }
 }
-
-/// Name of a fault that was added.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FaultId(pub u64);
 
 /// State of a watch that asks for all objects first, `sendInitialEvents` with bookmarks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,25 +234,16 @@ pub type Filter<'a> = &'a (dyn Fn(&Asked) -> bool + Send + Sync);
 #[async_trait]
 pub trait Front: Send + Sync {
     /// Adds a fault.
-    fn add(&self, fault: Fault) -> FaultId;
+    fn add(&self, fault: Fault);
 
-    /// Releases requests that a fault holds, and holds no more.
-    fn release(&self, id: FaultId);
-
-    /// Removes a fault; requests that it holds go on.
-    fn remove(&self, id: FaultId);
-
-    /// Removes all faults, those of connections as well.
+    /// Removes all faults, those of connections as well; requests that they hold go on.
     fn clear(&self);
 
-    /// Begins anew, without faults and requests, for another scenario of the same cluster.
+    /// Begins anew, without faults and requests, for another scenario of the same cluster. What pods ask that have asked before is no longer recorded.
     fn renew(&self);
 
-    /// Number of requests that a fault has hit.
-    fn hits(&self, id: FaultId) -> u32;
-
-    /// Effect on the next `times` connections (`None`: all).
-    fn connections(&self, effect: Connecting, times: Option<u32>);
+    /// Effect on all new connections.
+    fn connections(&self, effect: Connecting);
 
     /// Serves with another certificate, and closes the connections of before, but for upgraded ones: nobody answers what they ask.
     fn certify(&self, issuer: &dyn Issuer, valid_from: Option<SystemTime>) -> Result<(), LabError>;

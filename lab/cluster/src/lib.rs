@@ -3,7 +3,7 @@
 //! traits; steps use nothing else, so a feature never names a tier.
 //!
 //! Plugin calls are here beside the traits; [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
-//! container runtime, [`profile`] how runtimes differ, [`choice`] components of a cluster of real ones, [`network`] a pod's network from inside, [`node_plan`] what a scenario requires of its node, [`front`] what the API server is asked and
+//! container runtime, [`profile`] how runtimes differ, [`choice`] components of a cluster of real ones, [`condition`] what an object says of itself, [`network`] a pod's network from inside, [`node_plan`] what a scenario requires of its node, [`front`] what the API server is asked and
 //! how that goes wrong, [`hand`] how the lab's process on a node is spoken to, [`machines`] what is done to a node as a machine, [`leftovers`] what an end does not undo, [`kubelet`] and [`server`] what
 //! only the lab's own can be asked for.
 
@@ -13,6 +13,7 @@ mod account;
 pub mod chaos;
 #[expect(missing_docs, reason = "a doc line of a value would be help of the command line")]
 pub mod choice;
+pub mod condition;
 pub mod front;
 pub mod hand;
 pub mod issuer;
@@ -37,9 +38,9 @@ use hand::{Hand, Network, Run};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use account::{SERVICE_ACCOUNT, SYSTEM_NAMESPACE, plugin_user, system_user};
+pub use account::{DAEMONSET, SERVICE_ACCOUNT, SYSTEM_NAMESPACE, plugin_user, system_user};
 pub use chaos::{Actor, Chaos};
-pub use front::{Asked, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Odds, Verb};
+pub use front::{Asked, Connecting, Effect, Fault, Filter, Front, InitialEvents, Verb};
 pub use issuer::{Identity, Issuer};
 pub use kubelet::Kubelet;
 pub use leftovers::Leftovers;
@@ -149,6 +150,19 @@ pub struct CniCall {
 }
 
 impl CniCall {
+    /// `CNI_COMMAND`, empty where it is absent.
+    #[must_use]
+    pub fn command(&self) -> &str {
+        self.env.get("CNI_COMMAND").map_or("", String::as_str)
+    }
+
+    /// True if its `CNI_ARGS` name this pod.
+    #[must_use]
+    pub fn is_for(&self, pod: &str) -> bool {
+        let mut arguments = self.env.get("CNI_ARGS").into_iter().flat_map(|all| all.split(';'));
+        arguments.any(|one| one.strip_prefix("K8S_POD_NAME=") == Some(pod))
+    }
+
     /// The call for a record: an object with its plugin, its environment and its standard input, as JSON if it is.
     #[must_use]
     pub fn told(&self) -> Value {
@@ -242,7 +256,7 @@ pub trait Cluster: Send + Sync {
         Err(LabError::unsupported(self.tier(), what))
     }
 
-    /// Asks a port of a pod for something over HTTP, from its node: the code, if there was one, and the body.
+    /// Asks a port of a pod for something over HTTP, from its node: the code, if the pod answered with one, and the body, else why there is none.
     async fn fetch(&self, pod: &PodName, port: u16, path: &str) -> Result<(Option<u16>, String), LabError> {
         let what = format!("ask port {port} of pod {:?} for {path}", pod.name);
         Err(LabError::unsupported(self.tier(), what))
@@ -310,14 +324,9 @@ pub trait Node: Send + Sync {
 
     /// The ADD of a plugin that the runtime has called last for a pod of that name.
     async fn last_add(&self, plugin: &str, pod: &str) -> Result<CniCall, LabError> {
-        let name = format!("K8S_POD_NAME={pod};");
-        let calls = self.cni_calls()?.into_iter().map(|(call, _)| call);
-        let is =
-            |call: &CniCall, key: &str, wanted: &str| call.env.get(key).is_some_and(|it| it.contains(wanted));
-        let mut of_it = calls.filter(|call| {
-            call.plugin == plugin && is(call, "CNI_COMMAND", "ADD") && is(call, "CNI_ARGS", &name)
-        });
-        of_it.next_back().ok_or_else(|| {
+        let mut calls = self.cni_calls()?.into_iter().map(|(call, _)| call);
+        let last = calls.rfind(|call| call.plugin == plugin && call.command() == "ADD" && call.is_for(pod));
+        last.ok_or_else(|| {
             LabError::harness(format!("find the ADD of {plugin} for {pod}"), "the runtime has called none")
         })
     }
@@ -355,7 +364,7 @@ pub trait Node: Send + Sync {
     }
 
     /// Makes the runtime call its chain; the inner error is the system under test's.
-    async fn runtime_call(&self, call: RuntimeCall) -> Result<Result<Value, ChainFailure>, LabError> {
+    async fn runtime_call(&self, call: RuntimeCall) -> Result<Result<(), ChainFailure>, LabError> {
         Err(LabError::unsupported("this tier", format!("make the runtime call {call:?}")))
     }
 

@@ -6,6 +6,13 @@ use std::net::IpAddr;
 use redirect::Redirect;
 use serde::{Deserialize, Serialize};
 
+/// The annotation by which a pod chooses its families and their order (`v4`, `v6`, `v6,v4`) of the lab's base plugin, where the runtime hands
+/// annotations on.
+pub const FAMILIES: &str = "lab.millrace.dev/families";
+
+/// The annotation by which a pod asks the lab's base plugin for further networks, by the names of its interfaces (`net1`).
+pub const NETWORKS: &str = "lab.millrace.dev/networks";
+
 /// All rules, policy routes and addresses of a network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveNetwork {

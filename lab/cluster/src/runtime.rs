@@ -12,8 +12,6 @@ use crate::SYSTEM_NAMESPACE;
 /// A call that the runtime makes of a whole chain, outside of a pod's usual life.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuntimeCall {
-    /// ADD again for a pod that runs.
-    Add(PodName),
     /// CHECK of a pod that runs.
     Check(PodName),
     /// DEL of a pod's sandbox, without the pod's end.

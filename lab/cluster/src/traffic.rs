@@ -41,9 +41,6 @@ pub struct Traffic {
     pub uid: u32,
     /// The sending socket's primary group.
     pub gid: u32,
-    /// Source address to bind to; the kernel chooses if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<IpAddr>,
     /// Source port to bind to; the kernel chooses if it is 0.
     #[serde(default)]
     pub source_port: u16,

@@ -17,8 +17,8 @@ const OPAQUE: &str = "(opaque token)";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) user: String,
-    /// Pod that the token is bound to, by name.
-    pub(crate) pod: Option<String>,
+    /// Pod that the token is bound to.
+    pub(crate) pod: Option<BoundPod>,
 }
 
 #[derive(Deserialize)]
@@ -30,12 +30,15 @@ struct Claims {
 
 #[derive(Default, Deserialize)]
 struct About {
-    pod: Option<Named>,
+    pod: Option<BoundPod>,
 }
 
-#[derive(Deserialize)]
-struct Named {
-    name: String,
+/// A pod, as a token names it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct BoundPod {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) uid: String,
 }
 
 impl Identity {
@@ -45,7 +48,7 @@ impl Identity {
         };
         let token = header.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
         match token.and_then(claims) {
-            Some(Claims { sub, about }) => Self { user: sub, pod: about.pod.map(|pod| pod.name) },
+            Some(Claims { sub, about }) => Self { user: sub, pod: about.pod },
             None => Self { user: OPAQUE.to_owned(), pod: None },
         }
     }
@@ -67,7 +70,7 @@ mod tests {
             headers.insert(AUTHORIZATION, header.parse().unwrap());
         }
         let Identity { user, pod } = Identity::of(&headers);
-        (user, pod)
+        (user, pod.map(|pod| pod.name))
     }
 
     #[test]

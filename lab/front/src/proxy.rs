@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One request, from its arrival to its answer: the record, the faults, the server.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -8,19 +9,21 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use bytes::Bytes;
 use cluster::{
-    Asked, Chaos, Connecting, Effect, Fault, FaultId, Filter, Front, InitialEvents, Issuer, LabError, Verb,
+    Asked, Chaos, Connecting, Effect, Fault, Filter, Front, InitialEvents, Issuer, LabError, Verb,
 };
 use http::request::Parts;
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use listen::{Answer, Arrivals, Body, BoxError, Handler, ServeError, ServerHandle, Tls, Unanswered};
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::answer::{self, Broken};
 use crate::forward::Upstream;
+use crate::identity::{BoundPod, Identity};
 use crate::past::Past;
 use crate::request;
 use crate::rules::Rules;
@@ -28,6 +31,17 @@ use crate::stream::stream;
 
 /// Maximum size of a request's body, as in a real API server.
 const BODY_LIMIT: usize = 3 << 20;
+
+/// Number of a request that is not recorded.
+const UNRECORDED: u64 = u64::MAX;
+
+/// Pods that have asked, by UID.
+#[derive(Default)]
+struct Pods {
+    present: BTreeSet<String>,
+    /// Of a former scenario: while they end they may ask once more.
+    former: BTreeSet<String>,
+}
 
 /// A front: a handle that is cheap to clone.
 #[derive(Clone)]
@@ -37,6 +51,7 @@ pub struct Proxy {
     tls: Tls,
     rules: Arc<Rules>,
     record: Arc<Arrivals<Asked>>,
+    pods: Arc<Mutex<Pods>>,
     chaos: Chaos,
     began: Instant,
 }
@@ -57,6 +72,7 @@ impl Proxy {
             tls: Tls::default(),
             rules: Arc::default(),
             record: Arc::default(),
+            pods: Arc::default(),
             chaos: Chaos::default(),
             began: Instant::now(),
         }
@@ -93,7 +109,10 @@ impl Proxy {
     {
         let (parts, body) = request.into_parts();
         let mut asked = request::asked(&parts, self.began.elapsed());
-        asked.order = self.record.arrived(|order| Asked { order, ..asked.clone() });
+        asked.order = match self.is_of_former_pod(&parts.headers) {
+            true => UNRECORDED,
+            false => self.record.arrived(|order| Asked { order, ..asked.clone() }),
+        };
         let (holds, fate) = self.rules.meet(&asked);
         for hold in holds {
             hold.wait().await;
@@ -114,6 +133,18 @@ impl Proxy {
         let code = Some(response.status().as_u16());
         self.record.edit(asked.order, |one| (one.code, one.denied) = (code, denied));
         Ok(response)
+    }
+
+    /// Notes the pod of a request; true if it has asked before the front began anew.
+    fn is_of_former_pod(&self, headers: &HeaderMap) -> bool {
+        let bound = Identity::of(headers).pod.filter(|pod| !pod.uid.is_empty());
+        let Some(BoundPod { uid, .. }) = bound else { return false };
+        let mut pods = self.pods.lock();
+        let is_former = pods.former.contains(&uid);
+        if !is_former {
+            pods.present.insert(uid);
+        }
+        is_former
     }
 
     /// Sends a request on.
@@ -183,10 +214,6 @@ impl Handler for Proxy {
         let mut changes = self.rules.changes();
         match self.rules.connecting() {
             None => return Some(stream),
-            Some(Connecting::Delay(length)) => {
-                answer::pause(length).await;
-                return Some(stream);
-            }
             Some(Connecting::Hang) => {
                 changes.changed().await.ok()?;
                 return Some(stream);
@@ -206,16 +233,8 @@ impl Handler for Proxy {
 
 #[async_trait]
 impl Front for Proxy {
-    fn add(&self, fault: Fault) -> FaultId {
-        self.rules.add(fault)
-    }
-
-    fn release(&self, id: FaultId) {
-        self.rules.release(id);
-    }
-
-    fn remove(&self, id: FaultId) {
-        self.rules.remove(id);
+    fn add(&self, fault: Fault) {
+        self.rules.add(fault);
     }
 
     fn clear(&self) {
@@ -224,15 +243,14 @@ impl Front for Proxy {
 
     fn renew(&self) {
         self.rules.clear();
+        let mut pods = self.pods.lock();
+        let present = std::mem::take(&mut pods.present);
+        pods.former.extend(present);
         self.record.clear();
     }
 
-    fn hits(&self, id: FaultId) -> u32 {
-        self.rules.hits(id)
-    }
-
-    fn connections(&self, effect: Connecting, times: Option<u32>) {
-        self.rules.connections(effect, times);
+    fn connections(&self, effect: Connecting) {
+        self.rules.connections(effect);
     }
 
     fn certify(&self, issuer: &dyn Issuer, valid_from: Option<SystemTime>) -> Result<(), LabError> {

@@ -43,7 +43,7 @@ pub(crate) fn asked(parts: &Parts, at: Duration) -> Asked {
         namespace,
         name,
         user,
-        pod,
+        pod: pod.map(|pod| pod.name),
         code: None,
         denied: None,
         initial: streams.then_some(InitialEvents::Pending),

@@ -1,35 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which requests, streams and connections a fault meets: by what is asked, by number, by time and by chance.
+//! Which requests, streams and connections a fault meets: by what is asked, by number and by time.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
-use cluster::{Asked, Connecting, Effect, Fault, FaultId, Odds, Verb};
+use cluster::{Asked, Connecting, Effect, Fault, Verb};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 struct Rule {
-    id: FaultId,
+    number: u64,
     fault: Fault,
     added: Instant,
-    /// Matching requests, those before the fault took effect included.
-    seen: u32,
     hits: u32,
-    released: watch::Sender<bool>,
+    /// Ends with the rule.
+    gone: watch::Sender<()>,
 }
 
 impl Rule {
-    /// True if a request is hit; a match is counted.
+    /// True if a request is hit, which counts.
     fn strikes(&mut self, asked: &Asked) -> bool {
         let fault = &self.fault;
         let spent = fault.times.is_some_and(|times| self.hits >= times);
         let in_time = fault.during.as_ref().is_none_or(|during| during.contains(&self.added.elapsed()));
         if spent || !in_time || !meant(fault, asked) {
-            return false;
-        }
-        self.seen += 1;
-        if self.seen <= fault.skip || fault.odds.is_some_and(|odds| spares(odds, self.seen)) {
             return false;
         }
         self.hits += 1;
@@ -48,33 +42,11 @@ fn meant(fault: &Fault, asked: &Asked) -> bool {
         && fits(&fault.pod, asked.pod.as_ref())
 }
 
-/// Throws the dice for the request of this number.
-fn spares(odds: Odds, number: u32) -> bool {
-    let mut dice = DefaultHasher::new();
-    (odds.seed, number).hash(&mut dice);
-    dice.finish() % 100 >= u64::from(odds.percent)
-}
-
-/// Fault of connections.
-struct ConnectRule {
-    effect: Connecting,
-    left: Option<u32>,
-}
-
-impl ConnectRule {
-    fn strike(&mut self) -> Option<Connecting> {
-        if let Some(left) = &mut self.left {
-            *left = left.checked_sub(1)?;
-        }
-        Some(self.effect)
-    }
-}
-
 #[derive(Default)]
 struct All {
     last: u64,
     rules: Vec<Rule>,
-    connecting: Option<ConnectRule>,
+    connecting: Option<Connecting>,
 }
 
 /// The faults of a front.
@@ -95,29 +67,17 @@ impl Rules {
     }
 
     /// Changes the rules, and wakes their waiters.
-    fn change<T>(&self, change: impl FnOnce(&mut All) -> T) -> T {
-        let result = change(&mut self.lock());
+    fn change(&self, change: impl FnOnce(&mut All)) {
+        change(&mut self.lock());
         self.changed.send_modify(|changes| *changes += 1);
-        result
     }
 
-    pub(crate) fn add(&self, fault: Fault) -> FaultId {
+    pub(crate) fn add(&self, fault: Fault) {
         self.change(|all| {
             all.last += 1;
-            let (id, added, released) = (FaultId(all.last), Instant::now(), watch::Sender::new(false));
-            all.rules.push(Rule { id, fault, added, seen: 0, hits: 0, released });
-            id
-        })
-    }
-
-    pub(crate) fn release(&self, id: FaultId) {
-        for rule in self.lock().rules.iter().filter(|rule| rule.id == id) {
-            rule.released.send_replace(true);
-        }
-    }
-
-    pub(crate) fn remove(&self, id: FaultId) {
-        self.change(|all| all.rules.retain(|rule| rule.id != id));
+            let (number, added, gone) = (all.last, Instant::now(), watch::Sender::new(()));
+            all.rules.push(Rule { number, fault, added, hits: 0, gone });
+        });
     }
 
     pub(crate) fn clear(&self) {
@@ -127,12 +87,8 @@ impl Rules {
         });
     }
 
-    pub(crate) fn hits(&self, id: FaultId) -> u32 {
-        self.lock().rules.iter().find(|rule| rule.id == id).map_or(0, |rule| rule.hits)
-    }
-
-    pub(crate) fn connections(&self, effect: Connecting, times: Option<u32>) {
-        self.change(|all| all.connecting = Some(ConnectRule { effect, left: times }));
+    pub(crate) fn connections(&self, effect: Connecting) {
+        self.change(|all| all.connecting = Some(effect));
     }
 
     /// Changes with every fault that is added or removed.
@@ -142,7 +98,7 @@ impl Rules {
 
     /// Effect on a new connection.
     pub(crate) fn connecting(&self) -> Option<Connecting> {
-        self.lock().connecting.as_mut()?.strike()
+        self.lock().connecting
     }
 
     /// Counts a request against the rules: the holds that it has to wait for, and what ends it.
@@ -153,27 +109,23 @@ impl Rules {
                 continue;
             }
             match rule.fault.effect {
-                Effect::Hold(limit) => holds.push(Hold { limit, released: rule.released.subscribe() }),
+                Effect::Hold(limit) => holds.push(Hold { limit, gone: rule.gone.subscribe() }),
                 effect => return (holds, Some(effect)),
             }
         }
         (holds, None)
     }
 
-    /// Effect on the stream of a watch that has carried `sent` events. A silence that it is in goes on without being counted again.
-    pub(crate) fn on_stream(
-        &self,
-        asked: &Asked,
-        sent: u64,
-        silenced: Option<FaultId>,
-    ) -> Option<(FaultId, Effect)> {
+    /// Number and effect of the fault that meets the stream of a watch that has carried `sent` events. A silence that it is in goes on without being
+    /// counted again.
+    pub(crate) fn on_stream(&self, asked: &Asked, sent: u64, silenced: Option<u64>) -> Option<(u64, Effect)> {
         for rule in &mut self.lock().rules {
             let waits = matches!(rule.fault.effect, Effect::Cut { after } if sent < after);
             if !rule.fault.effect.is_of_streams() || waits {
                 continue;
             }
-            if silenced == Some(rule.id) || rule.strikes(asked) {
-                return Some((rule.id, rule.fault.effect));
+            if silenced == Some(rule.number) || rule.strikes(asked) {
+                return Some((rule.number, rule.fault.effect));
             }
         }
         None
@@ -183,16 +135,16 @@ impl Rules {
 /// Delay imposed by a fault.
 pub(crate) struct Hold {
     limit: Option<Duration>,
-    released: watch::Receiver<bool>,
+    gone: watch::Receiver<()>,
 }
 
 impl Hold {
     pub(crate) async fn wait(mut self) {
-        // An error means that the fault is gone, which lets the request go on as well.
-        let released = self.released.wait_for(|released| *released);
+        // Nothing is ever sent: it is an error, once the fault is gone.
+        let gone = self.gone.changed();
         match self.limit {
-            Some(limit) => drop(tokio::time::timeout(limit, released).await),
-            None => drop(released.await),
+            Some(limit) => drop(tokio::time::timeout(limit, gone).await),
+            None => drop(gone.await),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use cluster::{Actor, Asked, Chaos, Effect, FaultId, InitialEvents};
+use cluster::{Actor, Asked, Chaos, Effect, InitialEvents};
 use futures::StreamExt as _;
 use http_body_util::{BodyDataStream, BodyExt as _, StreamBody};
 use hyper::body::Frame;
@@ -33,7 +33,8 @@ struct Stream {
     changes: watch::Receiver<u64>,
     /// Number of events and bookmarks that have passed.
     sent: u64,
-    silenced: Option<FaultId>,
+    /// Number of the fault that silences it.
+    silenced: Option<u64>,
     chaos: Chaos,
     /// When each whole line of `rest` came.
     arrived: VecDeque<Instant>,
@@ -84,8 +85,8 @@ impl Stream {
         while !self.ended {
             self.changes.borrow_and_update();
             match self.rules.on_stream(&self.asked, self.sent, self.silenced) {
-                Some((id, Effect::Silence)) => {
-                    self.silenced = Some(id);
+                Some((number, Effect::Silence)) => {
+                    self.silenced = Some(number);
                     // An error means that the front is gone, and its connections with it.
                     self.changes.changed().await.ok()?;
                     continue;

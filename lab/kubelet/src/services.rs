@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use apiserver::Timestamp;
 use apiserver::store::{Action, Change};
+use cluster::condition::{TRANSLATED, is_ready};
 use cluster::{Installed, Transport};
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;
@@ -23,8 +24,6 @@ use crate::wire::{self, Translation, Wire};
 
 /// Port of the API server on a node.
 const API_PORT: u16 = 6443;
-/// Condition of a service that all nodes translate, by which steps know. A real kube-proxy tells nobody.
-pub const TRANSLATED: &str = "cnilab.millrace.dev/Translated";
 
 /// Namespace and name.
 type Name = (String, String);
@@ -98,11 +97,6 @@ fn named(pod: &Value, name: &str, protocol: &Value) -> Option<u16> {
     let is_udp = |protocol: &Value| protocol == "UDP";
     let found = ports.find(|port| port["name"] == name && is_udp(&port["protocol"]) == is_udp(protocol));
     number(&found?["containerPort"])
-}
-
-fn is_ready(pod: &Value) -> bool {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
 /// The pod's address of the service's family.

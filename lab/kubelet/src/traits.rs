@@ -172,16 +172,15 @@ impl Node for NetnsNode {
         of_product(pod, start)
     }
 
-    async fn runtime_call(&self, call: RuntimeCall) -> Result<Result<Value, ChainFailure>, LabError> {
+    async fn runtime_call(&self, call: RuntimeCall) -> Result<Result<(), ChainFailure>, LabError> {
         let done = match call {
-            RuntimeCall::Add(pod) => self.chain.add(&self.attachment(&pod).await?).await,
-            RuntimeCall::Check(pod) => self.chain.check(&self.attachment(&pod).await?).await.map(null),
-            RuntimeCall::Del(pod) => self.chain.del(&self.attachment(&pod).await?).await.map(null),
-            RuntimeCall::Status => self.chain.status().await.map(null),
-            RuntimeCall::Gc => self.chain.gc(&self.attachments().await).await.map(null),
+            RuntimeCall::Check(pod) => self.chain.check(&self.attachment(&pod).await?).await,
+            RuntimeCall::Del(pod) => self.chain.del(&self.attachment(&pod).await?).await,
+            RuntimeCall::Status => self.chain.status().await,
+            RuntimeCall::Gc => self.chain.gc(&self.attachments().await).await,
         };
         match done {
-            Ok(result) => Ok(Ok(result)),
+            Ok(()) => Ok(Ok(())),
             Err(ChainError::Chain(failure)) => Ok(Err(failure)),
             Err(ChainError::Lab(error)) => Err(error.into()),
         }
@@ -222,10 +221,6 @@ fn of_product(pod: &PodName, start: PodStart) -> Result<PodStart, LabError> {
         PodStart::LabFailed { why } => Err(LabError::harness(format!("start pod {pod}"), why)),
         ended => Ok(ended),
     }
-}
-
-fn null((): ()) -> Value {
-    Value::Null
 }
 
 impl NetnsCluster {

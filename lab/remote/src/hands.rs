@@ -22,7 +22,7 @@ use crate::error::{Error, TIER};
 use crate::objects::from;
 use crate::options::SessionOptions;
 use crate::start::{Progress, progress};
-use crate::watch::objects;
+use crate::watch::{FROM_NOW, objects};
 
 /// The DaemonSet, its label and its container.
 const HAND: &str = "hand";
@@ -146,7 +146,7 @@ async fn on_node(
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let last = Mutex::new(None);
     let there = async {
-        let mut seen = objects(&pods, "spec.nodeName", node).await?;
+        let mut seen = objects(&pods, "spec.nodeName", node, FROM_NOW).await?;
         while let Some(pod) = seen.try_next().await? {
             match progress(&pod) {
                 Progress::Ended(PodStart::Running { .. }) => {

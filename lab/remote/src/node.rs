@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::hand::{Hand, Network, Run, Writing};
+use cluster::network::FAMILIES;
 use cluster::{CniAnswer, CniCall, LabError, Node, NodePaths, PodName, PodStart};
-use futures::TryStreamExt as _;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use hand::Client;
 use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 
@@ -17,13 +19,10 @@ use crate::cached;
 use crate::error::Error;
 use crate::start::{Progress, progress, sandbox_failure, untried};
 use crate::view::View;
-use crate::watch::{first_line, objects};
+use crate::watch::{FROM_NOW, first_line, objects};
 
 /// Deadline of a plugin's call.
 const CALL: Duration = Duration::from_secs(60);
-
-/// Annotation of the lab's base plugin: addresses that a pod wants.
-const FAMILIES: &str = "lab.millrace.dev/families";
 
 /// A node that a run uses.
 #[derive(Debug)]
@@ -44,8 +43,13 @@ impl RemoteNode {
     async fn ended(&self, pods: &Api<Pod>, name: &str) -> Result<(Pod, PodStart), Error> {
         let events: Api<Event> =
             Api::namespaced(self.view.session.client.clone(), pods.namespace().unwrap_or_default());
-        let mut events = objects(&events, "involvedObject.name", name).await?;
-        let mut pods = objects(pods, "metadata.name", name).await?;
+        let mut events = objects(&events, "involvedObject.name", name, FROM_NOW).await?;
+        // A list is of now: what a former pod of that name came to is no news.
+        let named = ListParams::default().fields(&format!("metadata.name={name}"));
+        let now = pods.list(&named).await.map_err(Error::api(format!("list pod {name}")))?;
+        let from = now.metadata.resource_version.unwrap_or_default();
+        let changes = objects(pods, "metadata.name", name, &from).await?;
+        let mut pods = stream::iter(now.items.into_iter().map(Ok)).chain(changes);
         let ended =
             || Error::Watch { what: format!("pod {name}"), why: "the server ended the watch".to_owned() };
         let mut last = None;

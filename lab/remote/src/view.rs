@@ -2,6 +2,7 @@
 //! A scenario's names and objects, as they are in the cluster.
 
 use cluster::SYSTEM_NAMESPACE;
+use cluster::network::NETWORKS;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use serde_json::{Value, json};
@@ -9,8 +10,6 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::session::{LABEL, Session};
 
-/// Annotation of the lab's base plugin: a cluster's own network does not know it.
-const NETWORKS: &str = "lab.millrace.dev/networks";
 /// Mark of a mirror of a static pod, which only a kubelet makes.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 

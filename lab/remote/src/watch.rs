@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Error;
 
-/// Version from which a watch begins with what there is.
+/// Version from which a watch begins with what there is, or has been: a server may tell it from a cache that lags.
 pub(crate) const FROM_NOW: &str = "0";
 
 /// An object that can be watched.
@@ -41,8 +41,9 @@ pub(crate) async fn objects<T: Watched>(
     api: &Api<T>,
     field: &str,
     value: &str,
+    from: &str,
 ) -> Result<BoxStream<'static, Result<T, Error>>, Error> {
-    let events = follow(api, field, value, FROM_NOW).await?;
+    let events = follow(api, field, value, from).await?;
     let object = |event| async move {
         match event {
             Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => Some(Ok(object)),
@@ -65,7 +66,7 @@ pub(crate) async fn until<T: Watched>(
     wanted: impl Fn(&T) -> bool,
 ) -> Result<T, Error> {
     let found = async {
-        let mut objects = objects(api, "metadata.name", name).await?;
+        let mut objects = objects(api, "metadata.name", name, FROM_NOW).await?;
         while let Some(object) = objects.try_next().await? {
             if wanted(&object) {
                 return Ok(object);

@@ -38,7 +38,7 @@ const MUTANT: &str = "mutant:";
 /// A selected scenario.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// `redirection/outbound/tcp-through-proxy[ipv6]`; its copy for a back end `…[ipv6]+nft`; with a defect `…[ipv6]@no-ipv6`
+    /// `redirection/dns/questions-over-and-ipv6[tcp]`; its copy for a back end `…[tcp]+nft`; with a defect `…[tcp]@dns-not-captured`
     pub id: String,
     /// Directory of the feature.
     pub group: String,

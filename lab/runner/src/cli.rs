@@ -16,7 +16,7 @@ Examples:
   cnilab run --only redirection/outbound        a feature; as well a scenario, a row (cnilab list has all ids) or FILE:LINE
   cnilab run --strict                      the same, and nothing optional may be lacking
   cnilab run --sut FILE                    against somebody else's product, as FILE describes it
-  cnilab run --kubeconfig FILE --image REF against a cluster that is there, which gets nothing but pods for a while
+  cnilab run --kubeconfig FILE --image REF against a cluster that is there, which gets namespaces and pods for a while
   cnilab run --real --runtime crio --only race   in a cluster of Kubernetes and CRI-O themselves, which cnilab components builds
   cnilab run --api kubernetes --only race  with the lab's nodes at an API server of Kubernetes; with --real, `--api embedded` is the reverse
   cnilab run --container                   in a container of Docker or Podman, without root on the host
@@ -66,7 +66,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Starts a cluster that stays until Ctrl-C, and prints how kubectl reaches it
     Up(UpArgs),
-    /// Removes what `run --kubeconfig` left in a cluster where it was killed: every namespace labelled cnilab.millrace.dev/run
+    /// Removes what `run --kubeconfig` left in a cluster where it was killed, and all of runs that still go on: namespaces, pods, nodes, cordons,
+    /// cluster-wide objects, by their label cnilab.millrace.dev/run
     Clean {
         /// Of that cluster
         #[arg(long, value_name = "FILE")]

@@ -4,7 +4,8 @@
 //!
 //! The plugin's error about a call is its answer, which steps judge; an agent repeats it in its own log.
 //!
-//! And crashes: the kubelet starts a container again, and what a scenario looks at may be as it should be all the same.
+//! And crashes: the kubelet starts a container again, and what a scenario looks at may be as it should be all the same. Of a pod that is gone its log
+//! alone tells, by its last words.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -41,7 +42,7 @@ fn is_watched(container: &str) -> bool {
     [objects::CONTAINER, controller::CONTAINER].contains(&container)
 }
 
-/// The first line of level `error` among a cluster's (`namespace/pod container: line`) that has none of these texts in it.
+/// The first line of level `error`, or of a panic, among a cluster's (`namespace/pod container: line`) that has none of these texts in it.
 #[must_use]
 pub fn unexpected<'a>(lines: &'a [String], expected: &[String]) -> Option<&'a str> {
     let logged = lines.iter().filter_map(|line| {
@@ -53,8 +54,19 @@ pub fn unexpected<'a>(lines: &'a [String], expected: &[String]) -> Option<&'a st
     errors.find(|text| !expected.iter().any(|fragment| text.contains(fragment.as_str())))
 }
 
-/// True for an error of a log in either form: as upstream writes it, separated by tabs, or JSON.
+/// True for what a runtime says of a program that ends by its own fault: Rust's, or Go's.
+fn is_panic(line: &str) -> bool {
+    let of_rust = line.starts_with("thread '")
+        && (line.contains(" panicked at ") || line.ends_with(" has overflowed its stack"));
+    of_rust
+        || ["fatal runtime error: ", "panic: ", "fatal error: "].iter().any(|begin| line.starts_with(begin))
+}
+
+/// True for an error of a log in either form: as upstream writes it, separated by tabs, or JSON; and for a panic.
 fn is_error(line: &str) -> bool {
+    if is_panic(line) {
+        return true;
+    }
     if let Ok(Value::Object(line)) = serde_json::from_str(line) {
         let has = |key: &str, value: &str| line.get(key).is_some_and(|found| found == value);
         return has("level", "error") && !has("scope", OF_PLUGIN);
@@ -83,6 +95,19 @@ mod tests {
             assert!(found(line, &["somebody else"]));
             assert!(!found(line, &["disk is full"]));
         }
+    }
+
+    #[test]
+    fn a_panic_is_an_error_of_a_log() {
+        for said in [
+            "thread 'main' (7) panicked at src/run.rs:1:2:",
+            "panic: no map",
+            "thread 'main' (7) has overflowed its stack",
+            "fatal error: stack overflow",
+        ] {
+            assert!(found(&format!("kube-system/a install-cni: {said}"), &[]), "{said}");
+        }
+        assert!(!found("kube-system/a install-cni: a thread panicked at last", &[]));
     }
 
     #[test]

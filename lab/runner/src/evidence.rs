@@ -170,9 +170,8 @@ fn json(value: &(impl Serialize + ?Sized)) -> String {
 fn calls_text(calls: &[(cluster::CniCall, cluster::CniAnswer)]) -> String {
     let mut text = String::new();
     for (call, answer) in calls {
-        let command = call.env.get("CNI_COMMAND").map_or("(no command)", String::as_str);
-        let _ =
-            writeln!(text, "== {} {command}: exit {:?} after {:?}", call.plugin, answer.exit, answer.took);
+        let (plugin, command) = (&call.plugin, call.command());
+        let _ = writeln!(text, "== {plugin} {command}: exit {:?} after {:?}", answer.exit, answer.took);
         for (key, value) in &call.env {
             let _ = writeln!(text, "{key}={value}");
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names of scenarios, which survive edits of their files: `redirection/outbound/tcp-through-proxy[ipv6]+nft` is the feature's file, the
+//! Names of scenarios, which survive edits of their files: `redirection/dns/questions-over-and-ipv6[tcp]+nft` is the feature's file, the
 //! scenario's title, the row of examples and the back end of a copy. And the names that scenarios once had.
 
 use std::collections::{BTreeMap, HashMap};

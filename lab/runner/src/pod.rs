@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::bail;
+use cluster::network::{FAMILIES, NETWORKS};
 use injector::{Config, InjectError, Placement, Programming, inject};
 use protocol::pod::PodFacts;
 use redirect::host::{Environment, Host, decide_addresses};
@@ -17,12 +18,6 @@ use crate::tier::Families;
 
 /// Annotation of injected pods.
 pub const STATUS: &str = "sidecar.istio.io/status";
-
-/// The annotation by which the lab's base plugin knows which addresses a pod wants.
-const FAMILIES: &str = "lab.millrace.dev/families";
-
-/// The annotation by which the lab's base plugin knows which further networks a pod wants.
-const NETWORKS: &str = "lab.millrace.dev/networks";
 
 /// Annotation with the interception mode.
 const INTERCEPTION: &str = "sidecar.istio.io/interceptionMode";

@@ -109,7 +109,7 @@ pub struct Runs {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// `redirection/outbound/tcp-through-proxy[ipv6]`: see [`crate::names`].
+    /// `redirection/dns-servers/over[tcp]`: see [`crate::names`].
     pub id: String,
     /// Group: the feature's directory.
     pub group: String,

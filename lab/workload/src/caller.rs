@@ -51,7 +51,6 @@ async fn call(sockets: Arc<Sockets>, sender: SocketAddr) -> io::Result<()> {
         port: CALLED,
         uid: 0,
         gid: 0,
-        source: None,
         source_port: 0,
     };
     let answer = client::send(&traffic, DEADLINE).await?;

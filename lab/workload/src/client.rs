@@ -48,7 +48,7 @@ async fn tcp(traffic: &Traffic) -> io::Result<String> {
         IpAddr::V4(_) => TcpSocket::new_v4(),
         IpAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    if traffic.source.is_some() || traffic.source_port != 0 {
+    if traffic.source_port != 0 {
         socket.set_reuseaddr(true)?;
         socket.bind(source(traffic))?;
     }
@@ -72,7 +72,7 @@ fn source(traffic: &Traffic) -> SocketAddr {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    SocketAddr::new(traffic.source.unwrap_or(any), traffic.source_port)
+    SocketAddr::new(any, traffic.source_port)
 }
 
 #[cfg(test)]
@@ -96,7 +96,6 @@ mod tests {
                 port: 1,
                 uid: 0,
                 gid: 0,
-                source: None,
                 source_port: 0,
             };
             assert_eq!(send(&traffic, Duration::from_secs(5)).await.unwrap(), Answer::Refused);

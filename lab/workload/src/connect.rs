@@ -26,7 +26,6 @@ pub async fn run(to: SocketAddr) -> io::Result<ExitCode> {
         port: to.port(),
         uid: 0,
         gid: 0,
-        source: None,
         source_port: 0,
     };
     let (began, mut due) = (Instant::now(), interval(INTERVAL));

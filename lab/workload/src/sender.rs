@@ -127,5 +127,5 @@ fn traffic(transport: Transport, destination: SocketAddr, source_port: u16) -> T
     let (destination, port) = (destination.ip(), destination.port());
     // `Exposure::of` counts packets by their source port: a request to the caller has one that the kernel chooses.
     let source_port = if port == CALLER { 0 } else { source_port };
-    Traffic { transport, destination, port, uid: 0, gid: 0, source: None, source_port }
+    Traffic { transport, destination, port, uid: 0, gid: 0, source_port }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A pod's cells: how many of its containers are ready, and the one word for what it is up to.
 
+use cluster::condition::{holding, is_ready};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
@@ -58,17 +59,14 @@ fn total(pod: &Value) -> usize {
     list(&pod["spec"], "containers").len() + sidecars
 }
 
-fn holds(pod: &Value, condition: &str) -> bool {
-    let mut conditions = list(&pod["status"], "conditions").iter();
-    conditions.any(|one| one["type"] == condition && one["status"] == "True")
-}
-
 fn gates(pod: &Value) -> String {
     let gates = list(&pod["spec"], "readinessGates");
     if gates.is_empty() {
         return "<none>".to_owned();
     }
-    let open = gates.iter().filter(|gate| holds(pod, gate["conditionType"].as_str().unwrap_or_default()));
+    let open = gates
+        .iter()
+        .filter(|gate| holding(pod, gate["conditionType"].as_str().unwrap_or_default()).is_some());
     format!("{}/{}", open.count(), gates.len())
 }
 
@@ -96,7 +94,7 @@ fn look(pod: &Value) -> Seen {
     }
     let mut seen = Seen { reason, ready: 0, restarts: 0, last_restart: None };
     let is_initializing = initialization(pod, &mut seen);
-    if !is_initializing || holds(pod, "Initialized") {
+    if !is_initializing || holding(pod, "Initialized").is_some() {
         run(pod, &mut seen);
     }
     if !pod["metadata"]["deletionTimestamp"].is_null() {
@@ -155,7 +153,7 @@ fn run(pod: &Value, seen: &mut Seen) {
         }
     }
     if seen.reason == "Completed" && runs {
-        if holds(pod, "Ready") { "Running" } else { "NotReady" }.clone_into(&mut seen.reason);
+        if is_ready(pod) { "Running" } else { "NotReady" }.clone_into(&mut seen.reason);
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use cluster::condition::is_ready;
 use serde_json::Value;
 
 use crate::kinds::Kind;
@@ -35,14 +36,12 @@ pub(super) fn of_service(
         return Err(none());
     }
     let collection = Collection { kind: pods, namespace: Some(namespace.to_owned()) };
-    let endpoint = |pod: &Value| is_ready(pod).then(|| address(pod, target)).flatten();
+    let endpoint = |pod: &Value| is_serving(pod).then(|| address(pod, target)).flatten();
     store.list(&collection, &selector).find_map(|(_, pod)| endpoint(pod)).ok_or_else(none)
 }
 
-fn is_ready(pod: &Value) -> bool {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    pod["metadata"]["deletionTimestamp"].is_null()
-        && conditions.any(|one| one["type"] == "Ready" && one["status"] == "True")
+fn is_serving(pod: &Value) -> bool {
+    pod["metadata"]["deletionTimestamp"].is_null() && is_ready(pod)
 }
 
 /// Where a pod has a port, which may be a name of one of its containers' ports.

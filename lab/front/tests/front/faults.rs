@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The record, and faults by what is asked, by number, by time and by chance.
+//! The record, and faults by what is asked, by number and by time.
 
 use std::time::Duration;
 
-use cluster::{Effect, Fault, Front as _, Odds, Verb};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use cluster::{Effect, Fault, Front as _, Verb};
+use http::header::AUTHORIZATION;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{Api, ListParams};
 
@@ -77,11 +80,11 @@ async fn a_fault_meets_only_its_resource_name_user_and_path() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_begins_and_ends_by_number_time_and_chance() {
+async fn a_fault_begins_and_ends_by_number_and_time() {
     let world = World::in_process();
     let front = &world.front;
-    front.add(Fault { skip: 2, ..Fault::about(Verb::Get, "pods", busy()) }.first(1));
-    assert_eq!(gets(&world, 4).await, [true, true, false, true]);
+    front.add(Fault::about(Verb::Get, "pods", busy()).first(2));
+    assert_eq!(gets(&world, 4).await, [false, false, true, true]);
     front.clear();
     let during = Some(Duration::from_secs(5)..Duration::from_secs(10));
     front.add(Fault { during, ..Fault::about(Verb::Get, "pods", busy()) });
@@ -89,15 +92,6 @@ async fn a_fault_begins_and_ends_by_number_time_and_chance() {
         assert_eq!(gets(&world, 1).await, [expected]);
         tokio::time::advance(Duration::from_secs(5)).await;
     }
-    let chance = async |seed| {
-        front.clear();
-        let odds = Some(Odds { percent: 50, seed });
-        front.add(Fault { odds, ..Fault::about(Verb::Get, "pods", busy()) });
-        gets(&world, 64).await
-    };
-    let first = chance(1).await;
-    assert!(first.contains(&true) && first.contains(&false));
-    assert_eq!((chance(1).await == first, chance(2).await == first), (true, false));
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,6 +139,21 @@ async fn the_past_is_read_by_whoever_may_read_the_present() {
         let maps: Api<ConfigMap> = Api::namespaced(world.client(), "shop");
         assert_eq!(refusal(maps.list(&ListParams::default()).await).0, 403);
     }
+}
+
+#[tokio::test]
+async fn a_pod_of_before_is_none_of_a_front_that_begins_anew() {
+    let world = World::in_process();
+    let ask = async |uid: &str| {
+        let claims = format!(r#"{{"sub":"a","kubernetes.io":{{"pod":{{"name":"p","uid":"{uid}"}}}}}}"#);
+        let token = format!("Bearer e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
+        let request = http::Request::get("/version").header(AUTHORIZATION, token);
+        world.front.answer(request.body(kube::client::Body::empty()).unwrap()).await.unwrap();
+        world.front.requests().len()
+    };
+    assert_eq!((ask("1").await, ask("2").await), (1, 2));
+    world.front.renew();
+    assert_eq!((ask("1").await, ask("3").await, ask("2").await, ask("3").await), (0, 1, 1, 2));
 }
 
 #[tokio::test]

@@ -122,7 +122,7 @@ fn fake_kernel(kernel: &Kernel, plugin: &Path) -> Vec<String> {
 /// A failed answer as the runtime reports it.
 #[must_use]
 pub fn failure(call: &CniCall, answer: &CniAnswer) -> ChainFailure {
-    let command = match call.env.get("CNI_COMMAND").map_or("", String::as_str) {
+    let command = match call.command() {
         "DEL" => "delete".to_owned(),
         other => other.to_lowercase(),
     };

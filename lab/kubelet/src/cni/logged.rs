@@ -48,7 +48,7 @@ impl Logged {
 
     /// Notes a plugin's answer if it crashed.
     pub(super) fn answered(&self, call: &CniCall, answer: &CniAnswer) {
-        let command = call.env.get("CNI_COMMAND").map_or("", String::as_str);
+        let command = call.command();
         if call.plugin == self.under_test && UNDOING.contains(&command) && is_crash(answer) {
             self.add(format!("{command} crashed: {}", failure(call, answer)));
         }

@@ -2,10 +2,11 @@
 //! One pod on each node that a DaemonSet wants: made, replaced when its template changes, gone when the node no longer fits. That
 //! its pods go with it is the API's business.
 
+use cluster::condition::is_ready;
 use serde_json::{Value, json};
 
 use super::actions::{Action, Decision, ObjectId};
-use super::owned::{self, is_ending, is_over, is_ready, text};
+use super::owned::{self, is_ending, is_over, text};
 use crate::fit;
 
 const KIND: &str = "DaemonSet";

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use apiserver::Timestamp;
+use cluster::condition::is_ready;
 use serde_json::{Value, json};
 
 use super::actions::{Action, Decision, ObjectId};
@@ -216,7 +217,7 @@ fn status(
     let terminating = pods.iter().filter(|pod| owned::is_ending(pod) && !owned::is_over(pod)).count();
     let time = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
     let mut status = json!({
-        "active": active.len(), "ready": active.iter().filter(|pod| owned::is_ready(pod)).count(),
+        "active": active.len(), "ready": active.iter().filter(|pod| is_ready(pod)).count(),
         "terminating": terminating,
         "succeeded": counts.counter("succeeded") + counts.moved.0,
         "failed": counts.counter("failed") + counts.moved.1,

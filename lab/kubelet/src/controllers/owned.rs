@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 
 use apiserver::Timestamp;
+use cluster::condition::{holding, is_ready};
 use serde_json::{Value, json};
 
 use super::actions::{Action, ObjectId};
@@ -76,21 +77,10 @@ pub fn is_active(pod: &Value) -> bool {
     !is_over(pod) && !is_ending(pod)
 }
 
-fn ready_condition(pod: &Value) -> Option<&Value> {
-    let conditions = pod["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().find(|one| one["type"] == "Ready" && one["status"] == "True")
-}
-
-/// True if a pod is ready.
-#[must_use]
-pub fn is_ready(pod: &Value) -> bool {
-    ready_condition(pod).is_some()
-}
-
 /// True if a pod has been ready for `minReadySeconds` of its owner.
 #[must_use]
 pub fn is_available(owner: &Value, pod: &Value, now: Timestamp) -> bool {
-    let Some(ready) = ready_condition(pod) else { return false };
+    let Some(ready) = holding(pod, "Ready") else { return false };
     let least = owner["spec"]["minReadySeconds"].as_i64().unwrap_or(0);
     let since = ready["lastTransitionTime"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
     least == 0 || since.is_some_and(|since| now.as_second() - since.as_second() >= least)
@@ -137,7 +127,7 @@ pub fn dispensable<'a>(pods: &[&'a Value]) -> Vec<&'a Value> {
         let cost = &pod["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"];
         let cost = cost.as_str().and_then(|cost| cost.parse::<i64>().ok()).unwrap_or(0);
         let beside = all.iter().filter(|one| one["spec"]["nodeName"] == *node).count();
-        let since = ready_condition(pod).and_then(|ready| ready["lastTransitionTime"].as_str());
+        let since = holding(pod, "Ready").and_then(|ready| ready["lastTransitionTime"].as_str());
         let restarts = restarts(pod);
         let made = text(pod, "creationTimestamp").to_owned();
         let age = (Reverse(since.unwrap_or_default().to_owned()), Reverse(restarts), Reverse(made));

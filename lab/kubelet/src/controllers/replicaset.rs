@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use apiserver::Timestamp;
+use cluster::condition::is_ready;
 use serde_json::{Value, json};
 
 use super::actions::{Action, Decision, ObjectId};
@@ -26,7 +27,7 @@ pub fn decide(set: &Value, pods: &[&Value], now: Timestamp) -> Decision {
         let deleted = owned::dispensable(&active).into_iter().take(surplus);
         decision.actions.extend(deleted.map(|pod| Action::Delete(ObjectId::of("Pod", pod))));
     }
-    let ready: Vec<_> = active.iter().filter(|pod| owned::is_ready(pod)).collect();
+    let ready: Vec<_> = active.iter().filter(|pod| is_ready(pod)).collect();
     let available = ready.iter().filter(|pod| owned::is_available(set, pod, now)).count();
     if available < ready.len() {
         decision.again = Some(Duration::from_secs(1));

@@ -4,6 +4,7 @@
 //! Not here: volume claims, and ControllerRevisions: a pod below `partition` that is made anew has the new template.
 
 use apiserver::Timestamp;
+use cluster::condition::is_ready;
 use serde_json::{Value, json};
 
 use super::actions::{Action, Decision, ObjectId};
@@ -30,7 +31,7 @@ pub fn decide(set: &Value, pods: &[&Value], now: Timestamp) -> Decision {
     let status = json!({
         "observedGeneration": set["metadata"]["generation"],
         "replicas": here.len(),
-        "readyReplicas": here.iter().filter(|pod| owned::is_ready(pod)).count(),
+        "readyReplicas": here.iter().filter(|pod| is_ready(pod)).count(),
         "availableReplicas": here.iter().filter(|pod| owned::is_available(set, pod, now)).count(),
         "currentReplicas": if whole { updated } else { is(current) },
         "updatedReplicas": updated,
@@ -50,7 +51,7 @@ fn actions(set: &Value, pods: &[&Value]) -> Vec<Action> {
         match pods.iter().find(|pod| ordinal(set, pod) == Some(number)) {
             None => actions.push(Action::Create("Pod", instance(set, number))),
             Some(pod) if owned::is_over(pod) && !owned::is_ending(pod) => actions.push(gone(pod)),
-            Some(pod) if owned::is_active(pod) && owned::is_ready(pod) => continue,
+            Some(pod) if owned::is_active(pod) && is_ready(pod) => continue,
             Some(_) => {}
         }
         if !parallel {
@@ -82,7 +83,7 @@ fn updated<'a>(set: &Value, pods: &[&'a Value], wanted: i64) -> Option<&'a Value
         if !is_of(pod, &revision) {
             return (!owned::is_ending(pod)).then_some(*pod);
         }
-        if !(owned::is_active(pod) && owned::is_ready(pod)) {
+        if !(owned::is_active(pod) && is_ready(pod)) {
             return None;
         }
     }

@@ -99,5 +99,5 @@ pub(crate) fn container(name: &str, args: &str) -> Value {
 
 pub(crate) fn to(transport: Transport, destination: IpAddr, port: u16) -> Traffic {
     let user = isolation::some_user();
-    Traffic { transport, destination, port, uid: user, gid: user, source: None, source_port: 0 }
+    Traffic { transport, destination, port, uid: user, gid: user, source_port: 0 }
 }

@@ -5,10 +5,10 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 
+use cluster::condition::TRANSLATED;
 use cluster::{Answer, Cluster as _, Configuration, Installed, Machines as _, Transport};
 use kubelet::netns;
 use kubelet::options::{SERVICE, SERVICE_V6};
-use kubelet::services::TRANSLATED;
 use serde_json::json;
 
 use crate::lab::{Lab, SOON, one, to};

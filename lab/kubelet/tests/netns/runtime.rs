@@ -120,9 +120,9 @@ pub(crate) async fn check_status_and_gc_reach_the_plugins() {
     let netns = lab.running("p", one("pause")).await.netns().unwrap();
     let call = |call| async { lab.node().runtime_call(call).await.unwrap() };
     let pod = PodName::new("default", "p");
-    assert_eq!(call(RuntimeCall::Check(pod.clone())).await, Ok(Value::Null));
-    assert_eq!(call(RuntimeCall::Status).await, Ok(Value::Null));
-    assert_eq!(call(RuntimeCall::Gc).await, Ok(Value::Null));
+    assert_eq!(call(RuntimeCall::Check(pod.clone())).await, Ok(()));
+    assert_eq!(call(RuntimeCall::Status).await, Ok(()));
+    assert_eq!(call(RuntimeCall::Gc).await, Ok(()));
     let (gc, _) = lab.node().cni_calls().unwrap().pop().unwrap();
     let gc: Value = serde_json::from_slice(&gc.stdin).unwrap();
     assert_eq!(gc["cni.dev/valid-attachments"][0]["ifname"], "eth0");
@@ -136,8 +136,8 @@ pub(crate) async fn check_status_and_gc_reach_the_plugins() {
     let failure = call(RuntimeCall::Check(pod.clone())).await.unwrap_err();
     assert_eq!((failure.plugin.as_deref(), failure.code), (Some("lab-net"), Some(101)), "{failure}");
 
-    assert_eq!(call(RuntimeCall::Del(pod.clone())).await, Ok(Value::Null));
-    assert_eq!(call(RuntimeCall::Del(pod)).await, Ok(Value::Null), "DEL comes twice and succeeds twice");
+    assert_eq!(call(RuntimeCall::Del(pod.clone())).await, Ok(()));
+    assert_eq!(call(RuntimeCall::Del(pod)).await, Ok(()), "DEL comes twice and succeeds twice");
     lab.cluster.stop().await.unwrap();
 }
 

@@ -19,9 +19,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::condition::is_ready;
 use cluster::hand::Signal;
-use cluster::{BASE_PLUGIN, Issuer, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
-use cluster::{Installed, PRIMARY};
+use cluster::{
+    BASE_PLUGIN, DAEMONSET, Installed, Issuer, NodePaths, PRIMARY, PodName, PodStart, SYSTEM_NAMESPACE,
+};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -32,12 +34,12 @@ use serde_json::{Map, Value, json};
 use crate::binaries::PLUGIN;
 use crate::product::Deployment;
 use crate::steps::files::{files, process};
-use crate::steps::readiness::{self, is_ready};
+use crate::steps::readiness;
 use crate::steps::taint::controller;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect};
-use objects::{CONFIG_MAP, CONTAINER, DAEMONSET};
+use crate::stop::{Step, Stop};
+use objects::{CONFIG_MAP, CONTAINER};
 
 /// Default deadline of the agent.
 const SOON: Duration = Duration::from_secs(30);
@@ -61,6 +63,8 @@ pub struct AgentPlan {
     pub before: BTreeMap<String, Vec<u8>>,
     /// State of steps that compare pods.
     pub remembered: leaving::Remembered,
+    /// Its containers before the node's last reboot.
+    pub rebooted: Vec<String>,
     /// Last answer of its socket.
     pub answered: asked::Answered,
     /// Capabilities that its container lacks.
@@ -140,6 +144,15 @@ pub async fn agents(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
     Ok(all.into_iter().filter(|pod| plays(&pod["spec"]["nodeName"])).collect())
 }
 
+/// IDs of a pod's containers.
+pub fn containers(pod: &Value) -> impl Iterator<Item = &String> {
+    let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+    statuses.filter_map(|one| match &one["containerID"] {
+        Value::String(id) => Some(id),
+        _ => None,
+    })
+}
+
 /// Name of the agent's pod that is not terminating; of several that of the first node.
 pub async fn agent(world: &mut LabWorld) -> Result<PodName, Stop> {
     let pods = agents(world).await?;
@@ -170,7 +183,9 @@ async fn ready(world: &mut LabWorld, deadline: Duration) -> Step {
     eventually(world, deadline, async |world| {
         let pods = agents(world).await?;
         let staying = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
-        let ready = staying.clone().filter(|pod| is_ready(pod)).count();
+        let rebooted = &world.agent.rebooted;
+        let is_of_before = |pod: &Value| containers(pod).any(|id| rebooted.contains(id));
+        let ready = staying.clone().filter(|pod| is_ready(pod) && !is_of_before(pod)).count();
         // A node that is an object alone has a pod as well, which nobody starts.
         let most = world.cluster().await?.nodes().len();
         let desired = desired(world).await?.and_then(|desired| usize::try_from(desired).ok());
@@ -285,26 +300,6 @@ async fn delete(world: &mut LabWorld, foreground: String, rights: String) -> Ste
     let sets: Api<DaemonSet> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
     sets.delete(DAEMONSET, &how).await.map_err(Stop::harness)?;
     gone(world).await
-}
-
-/// No binary, kubeconfig, socket, conflist entry or temporary file.
-#[then("nothing of ours is left on the node")]
-async fn nothing_left(world: &mut LabWorld) -> Step {
-    let node = files(world).await?;
-    let paths = &node.paths;
-    let mut left = node.below(&paths.run_dir).await?;
-    left.extend(
-        node.below(&paths.bin_dir)
-            .await?
-            .into_iter()
-            .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().contains(PLUGIN))),
-    );
-    for (name, text) in node.all(&paths.conf_dir).await? {
-        if String::from_utf8_lossy(&text).contains(PLUGIN) || !world.agent.before.contains_key(&name) {
-            left.push(paths.conf_dir.join(name));
-        }
-    }
-    expect(left.is_empty(), || format!("there still are {left:?}"))
 }
 
 /// Allows lines of level `error` with this text, of it or of a taint controller. Any other fails the scenario at its end, unless a step waits

@@ -131,28 +131,10 @@ async fn let_go(world: &mut LabWorld) -> Step {
     Ok(lock.release().await?)
 }
 
-/// Calls the plugin's ADD of the pod once more, with one more key in its configuration.
-#[when(regex = r#"^the plugin's ADD is repeated with "([^"]+)" = (.+)$"#)]
-async fn repeat_with(world: &mut LabWorld, key: String, value: String) -> Step {
-    let name = world.it.clone();
-    world.run_pod(&name).await?;
-    world.before = Some(network(world).await?);
-    let tier = world.cluster().await?;
-    let mut call = tier.node()?.last_add(PLUGIN, &name).await?;
-    let mut conf: Value = serde_json::from_slice(&call.stdin).map_err(Stop::harness)?;
-    conf[key] = serde_json::from_str(&value).map_err(Stop::harness)?;
-    call.stdin = conf.to_string().into_bytes();
-    world.answer = Some(tier.node()?.call_plugin(call).await?);
-    Ok(())
-}
-
 /// Answer to the plugin's last ADD.
 fn last_add(tier: &Tier) -> Result<CniAnswer, Stop> {
     let calls = tier.node()?.cni_calls()?;
-    let is_add = |call: &cluster::CniCall| {
-        call.plugin == PLUGIN && call.env.get("CNI_COMMAND").is_some_and(|command| command == "ADD")
-    };
-    let last = calls.into_iter().rfind(|(call, _)| is_add(call));
+    let last = calls.into_iter().rfind(|(call, _)| call.plugin == PLUGIN && call.command() == "ADD");
     last.map(|(_, answer)| answer).ok_or_else(|| Stop::harness("the runtime has not called ADD"))
 }
 

@@ -34,7 +34,7 @@ fn may_be_left(world: &mut LabWorld, fragment: String) {
 #[then("the runtime is content")]
 fn content(world: &mut LabWorld) -> Step {
     match &world.chain {
-        Some(Ok(_)) => Ok(()),
+        Some(Ok(())) => Ok(()),
         Some(Err(failure)) => Err(Stop::wrong(format!("it was told {failure:?}"))),
         None => Err(Stop::harness("the runtime was not asked to call anything")),
     }
@@ -53,9 +53,7 @@ fn told(world: &mut LabWorld, code: u32, fragment: String) -> Step {
 #[then(regex = "^the plugin's last ([A-Z]+) succeeded$")]
 async fn last(world: &mut LabWorld, command: String) -> Step {
     let calls = world.cluster().await?.node()?.cni_calls()?;
-    let last = calls.iter().rfind(|(call, _)| {
-        call.plugin == PLUGIN && call.env.get("CNI_COMMAND").is_some_and(|found| *found == command)
-    });
+    let last = calls.iter().rfind(|(call, _)| call.plugin == PLUGIN && call.command() == command);
     match last {
         Some((_, answer)) if answer.exit == Some(0) => Ok(()),
         Some((_, answer)) => Err(Stop::wrong(format!("{command} was answered {answer:?}"))),

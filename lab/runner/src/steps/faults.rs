@@ -17,9 +17,6 @@ use crate::tier::Tier;
 /// Faults apply to pods of every namespace.
 const NAMESPACES: &str = "/api/v1/namespaces/";
 
-/// Path of the plugin's requests to the API server.
-const PODS: &str = "/api/v1/namespaces/shop/pods/";
-
 #[given(regex = "^the node's agent is (up|silent|talking garbage|of an older version|wrong about pods)$")]
 fn agent(world: &mut LabWorld, how: String) {
     world.node.agent = match how.as_str() {
@@ -137,7 +134,7 @@ async fn connections(world: &mut LabWorld, words: String) -> Step {
         "resets handshakes" => Connecting::ResetHandshake,
         _ => Connecting::Hang,
     };
-    asked_cluster(world).await?.front()?.connections(effect, None);
+    asked_cluster(world).await?.front()?.connections(effect);
     Ok(())
 }
 
@@ -147,9 +144,9 @@ async fn well(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
-async fn requests(world: &mut LabWorld, path: &str) -> Result<Vec<String>, Stop> {
+async fn requests(world: &mut LabWorld, is_meant: impl Fn(&&Asked) -> bool) -> Result<Vec<String>, Stop> {
     let requests = asked_cluster(world).await?.front()?.requests();
-    Ok(requests.iter().filter(|one| one.path.starts_with(path)).map(described).collect())
+    Ok(requests.iter().filter(is_meant).map(described).collect())
 }
 
 /// A request, for a message.
@@ -159,10 +156,11 @@ pub fn described(one: &Asked) -> String {
     format!("{} {}{query} of {}: {code}", one.verb.to_string().to_uppercase(), one.path, one.user)
 }
 
+/// By anybody but the lab, in whatever way.
 #[then(regex = r"^the API server was asked for pods (?:between (\d+) and )?(\d+) times?$")]
 async fn asked(world: &mut LabWorld, least: String, most: usize) -> Step {
     let least = if least.is_empty() { most } else { least.parse().map_err(Stop::harness)? };
-    let requests = requests(world, PODS).await?;
+    let requests = requests(world, |one| one.resource.as_deref() == Some("pods")).await?;
     expect((least..=most).contains(&requests.len()), || format!("the requests were {requests:?}"))
 }
 
@@ -254,7 +252,7 @@ async fn read_from_etcd(world: &mut LabWorld, least: usize, most: usize) -> Step
 
 #[then("the API server was not asked for anything")]
 async fn not_asked(world: &mut LabWorld) -> Step {
-    let requests = requests(world, "").await?;
+    let requests = requests(world, |_| true).await?;
     expect(requests.is_empty(), || format!("the requests were {requests:?}"))
 }
 

@@ -4,15 +4,15 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use cluster::CniAnswer;
+use cluster::{CniAnswer, DAEMONSET};
 use cucumber::{gherkin, given, then, when};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use crate::binaries::AGENT;
-use crate::binaries::MUTANT;
+use crate::binaries::{AGENT, MUTANT};
 use crate::chart::DEADLINE;
+use crate::steps::agent::objects::{CONFIG_MAP, CONTAINER};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect, expect_eq};
 
@@ -180,7 +180,7 @@ fn nothing(world: &mut LabWorld) -> Step {
 /// The node's directories and the agent's settings at a glance.
 #[then(regex = r#"^the agent sees "([^"]+)" as (\S+)$"#)]
 fn sees(world: &mut LabWorld, on_node: String, inside: String) -> Step {
-    let set = find(world, "DaemonSet", "istio-cni-node")?;
+    let set = find(world, "DaemonSet", DAEMONSET)?;
     let pod = &set["spec"]["template"]["spec"];
     let mounts = pod["containers"][0]["volumeMounts"].as_array().cloned().unwrap_or_default();
     let mount = mounts.iter().find(|mount| mount["mountPath"] == inside.as_str());
@@ -191,15 +191,15 @@ fn sees(world: &mut LabWorld, on_node: String, inside: String) -> Step {
 
 #[then(regex = r#"^its setting (\w+) is "([^"]*)"$"#)]
 fn setting(world: &mut LabWorld, key: String, wanted: String) -> Step {
-    let map = find(world, "ConfigMap", "istio-cni-config")?;
+    let map = find(world, "ConfigMap", CONFIG_MAP)?;
     expect_eq(&key, &map["data"][&key], &wanted.into())
 }
 
 /// Settings in the pod's template, not in its `ConfigMap`.
 #[then(regex = r#"^its container has ([A-Z_]+) = "([^"]*)"$"#)]
 fn variable(world: &mut LabWorld, name: String, wanted: String) -> Step {
-    let set = find(world, "DaemonSet", "istio-cni-node")?;
-    let path = format!("spec/template/spec/containers/install-cni/env/{name}/value");
+    let set = find(world, "DaemonSet", DAEMONSET)?;
+    let path = format!("spec/template/spec/containers/{CONTAINER}/env/{name}/value");
     expect_eq(&path, &at(&set, &path), &Some(&wanted.into()))
 }
 

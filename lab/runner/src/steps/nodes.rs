@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use cluster::condition::TRANSLATED;
 use cucumber::{given, then};
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use kube::Api;
@@ -16,8 +17,6 @@ use crate::stop::{Step, Stop, expect_eq};
 
 /// Deadline of a service's translation.
 const SOON: Duration = Duration::from_secs(20);
-/// Condition of a service that all nodes translate.
-const TRANSLATED: &str = "cnilab.millrace.dev/Translated";
 /// Addresses of the host outside.
 const OUTSIDE: [&str; 2] = ["203.0.113.10", "2001:db8:113::10"];
 /// Namespace of services of scenarios.

@@ -2,15 +2,16 @@
 //! Permissions of the node agent and the taint controllers: rights, capabilities and mounts, and the effect of a stolen token.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use cluster::PodName;
+use cluster::{DAEMONSET, PodName};
 use cucumber::gherkin;
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use serde_json::{Value, json};
 
-use super::agent::objects::{CONTAINER, DAEMONSET};
+use super::agent::objects::CONTAINER;
 use super::agent::{agent, bare};
 use super::files::process;
 use super::taint::{SOON, controller};
@@ -21,6 +22,9 @@ use crate::tier::MESH_NAMESPACE;
 
 /// Subject where it is not the node agent.
 const TAINT_CONTROLLER: &str = "taint controller";
+
+/// Time in which a real API server takes notice of a policy: it looks for new ones each second.
+const NOTICE: Duration = Duration::from_secs(2);
 
 /// Rights of the agent in the default mode.
 const USUAL: &str = include_str!("permissions/usual.txt");
@@ -79,8 +83,19 @@ async fn attempt(
     let spec = pods.get(&pod.name).await.map_err(Stop::harness)?.spec;
     let account = spec.and_then(|spec| spec.service_account_name).unwrap_or_default();
     let token = tier.account_token((&pod.namespace, &account), Some(&pod.name)).await?;
-    let request = request(&verb, &resource, &at, body)?;
-    let answer = tier.client_as(&token)?.request::<Value>(request).await;
+    let client = tier.client_as(&token)?;
+    if tier.patience() > 1 && !matches!(verb.as_str(), "get" | "list") {
+        // A real API server goes by a policy a moment after it was applied.
+        let _ = eventually(world, NOTICE, async |_| {
+            let tried = request(&verb, &resource, &at, &body, "?dryRun=All")?;
+            match client.request::<Value>(tried).await {
+                Ok(_) => Err(Stop::wrong("nothing denies it")),
+                Err(_) => Ok(()),
+            }
+        })
+        .await;
+    }
+    let answer = client.request::<Value>(request(&verb, &resource, &at, &body, "")?).await;
     (world.agent.tried, world.taints.controllers.tried) = (true, true);
     world.attempt = Some(match answer {
         Ok(_) => Ok(()),
@@ -91,7 +106,13 @@ async fn attempt(
 }
 
 /// `patch pods/status shop/a`.
-fn request(verb: &str, resource: &str, at: &str, body: String) -> Result<http::Request<Vec<u8>>, Stop> {
+fn request(
+    verb: &str,
+    resource: &str,
+    at: &str,
+    body: &str,
+    query: &str,
+) -> Result<http::Request<Vec<u8>>, Stop> {
     let (qualified, sub) = resource.split_once('/').map_or((resource, ""), |(one, two)| (one, two));
     let (plural, group) = qualified.split_once('.').unwrap_or((qualified, ""));
     let root = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
@@ -112,8 +133,8 @@ fn request(verb: &str, resource: &str, at: &str, body: String) -> Result<http::R
         "patch" => ("PATCH", "application/merge-patch+json"),
         _ => ("DELETE", "application/json"),
     };
-    let request = http::Request::builder().method(method).uri(path).header("content-type", content_type);
-    request.body(body.into_bytes()).map_err(Stop::harness)
+    let request = http::Request::builder().method(method).uri(path + query);
+    request.header("content-type", content_type).body(body.as_bytes().to_vec()).map_err(Stop::harness)
 }
 
 /// The API server answered with success.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pods: what they look like, and how their starts end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use cluster::{CniCall, PodStart};
+use cluster::{CniAnswer, CniCall, PodStart};
 use cucumber::{given, then, when};
 use injector::{Config, Programming};
 use protocol::pod::MIRROR_ANNOTATION;
@@ -338,34 +338,37 @@ async fn init_fails(world: &mut LabWorld, wanted: String, code: i32) -> Step {
 
 #[then(regex = r"^it starts within (\d+) s$")]
 async fn starts_within(world: &mut LabWorld, seconds: u64) -> Step {
-    let since = Instant::now();
     let name = world.it.clone();
     world.run_pod(&name).await?;
-    start_took(world, since).await?.within(Duration::from_secs(seconds))
+    in_time(world, seconds).await
 }
 
 #[then(regex = r#"^it fails to start within (\d+) s: code (\d+), "(.*)"$"#)]
 async fn fails_within(world: &mut LabWorld, seconds: u64, code: u32, fragment: String) -> Step {
-    let since = Instant::now();
     refused(world, code, fragment).await?;
-    start_took(world, since).await?.within(Duration::from_secs(seconds))
+    in_time(world, seconds).await
 }
 
-/// What the plugin's calls for the first sandbox of the pod took, whatever the lab did beside them. Where nobody sees the calls it is all that passed.
-async fn start_took(world: &mut LabWorld, since: Instant) -> Result<Spent, Stop> {
-    let elapsed = Spent { took: since.elapsed(), waited: Duration::ZERO };
-    let argument = format!("K8S_POD_NAME={}", world.it);
-    let Ok(calls) = world.cluster().await?.node()?.cni_calls() else { return Ok(elapsed) };
-    let is_its = |call: &CniCall| {
-        let args = call.env.get("CNI_ARGS").map(String::as_str).unwrap_or_default();
-        call.plugin == PLUGIN && args.split(';').any(|one| one == argument)
-    };
-    let mut its = calls.iter().filter(|(call, _)| is_its(call)).peekable();
-    let Some(sandbox) = its.peek().and_then(|(call, _)| call.env.get("CNI_CONTAINERID")) else {
-        return Ok(elapsed);
-    };
+/// Checks what the plugin's calls for its first sandbox took, whatever the lab did beside them. Where nobody sees the calls it is the whole start, for
+/// which the tier has its patience.
+async fn in_time(world: &mut LabWorld, seconds: u64) -> Step {
+    let limit = Duration::from_secs(seconds);
+    let tier = world.cluster().await?;
+    if let Ok(calls) = tier.node()?.cni_calls()
+        && let Some(spent) = of_first_sandbox(&calls, &world.it)
+    {
+        return spent.within(limit);
+    }
+    let took = world.took.get(&world.it).copied();
+    let took = took.ok_or_else(|| Stop::harness("nobody waited for its start"))?;
+    Spent { took, waited: Duration::ZERO }.within(limit * tier.patience())
+}
+
+fn of_first_sandbox(calls: &[(CniCall, CniAnswer)], pod: &str) -> Option<Spent> {
+    let mut its = calls.iter().filter(|(call, _)| call.plugin == PLUGIN && call.is_for(pod)).peekable();
+    let sandbox = its.peek()?.0.env.get("CNI_CONTAINERID")?;
     let of_first = its.filter(|(call, _)| call.env.get("CNI_CONTAINERID") == Some(sandbox));
-    Ok(Spent::of(of_first.map(|(_, answer)| answer)))
+    Some(Spent::of(of_first.map(|(_, answer)| answer)))
 }
 
 #[cfg(test)]

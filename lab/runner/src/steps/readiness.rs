@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Readiness of a pod, as its kubelet tells it.
 
-use cluster::{LabError, PodName};
+use cluster::PodName;
+use cluster::condition::is_ready;
 use serde_json::Value;
 
 use crate::steps::events;
@@ -10,12 +11,6 @@ use crate::tier::Tier;
 
 /// Begin of the message of the event `Unhealthy` (kubelet, `pkg/kubelet/prober/prober.go`).
 const FAILED: &str = "Readiness probe failed: ";
-
-/// True if a pod is ready.
-pub fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
-}
 
 /// Checks that a pod is not ready by its condition, that its kubelet has told of a failed probe, and that what it probes answers an error with
 /// this text.
@@ -30,16 +25,10 @@ pub async fn lacks(tier: &Tier, pod: &PodName, fragment: &str) -> Step {
         return Err(Stop::wrong(format!("no event says {FAILED:?}")));
     }
     let (port, path) = probe(&object).ok_or_else(|| Stop::wrong("it has no readiness probe over HTTP"))?;
-    let (code, body) = match tier.fetch(pod, port, &path).await {
-        // Nobody listens, as in a container that ends again and again.
-        Err(LabError::Harness { why, .. }) => {
-            return Err(Stop::wrong(format!("its kubelet tells {told:?}, its probe is not answered: {why}")));
-        }
-        answered => answered?,
-    };
+    let (code, body) = tier.fetch(pod, port, &path).await?;
     match code {
         Some(200..=399) => Err(Stop::wrong("its probe succeeds")),
-        _ if body.contains(fragment) => Ok(()),
+        Some(_) if body.contains(fragment) => Ok(()),
         _ => Err(Stop::wrong(format!("its kubelet tells {told:?}, its probe answers {body:?}"))),
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use cluster::network::Share;
 use cluster::{Disturbance, LiveNetwork, LiveRule};
 use cucumber::{given, then, when};
+use serde_json::Value;
 
 use super::damage::wanted;
 use crate::binaries::PLUGIN;
@@ -101,13 +102,19 @@ async fn unchanged(world: &mut LabWorld) -> Step {
     expect_eq("the list of others' rules", &now, &world.foreign.clone())
 }
 
-#[when("the plugin's ADD is repeated")]
-async fn repeat(world: &mut LabWorld) -> Step {
+/// Calls the plugin's ADD of the pod once more, with one more key in its configuration if there is one.
+#[when(regex = r#"^the plugin's ADD is repeated(?: with "([^"]+)" = (.+))?$"#)]
+async fn repeat(world: &mut LabWorld, key: String, value: String) -> Step {
     let name = world.it.clone();
     world.run_pod(&name).await?;
     world.before = Some(network(world).await?);
     let tier = world.cluster().await?;
-    let call = tier.node()?.last_add(PLUGIN, &name).await?;
+    let mut call = tier.node()?.last_add(PLUGIN, &name).await?;
+    if !key.is_empty() {
+        let mut conf: Value = serde_json::from_slice(&call.stdin).map_err(Stop::harness)?;
+        conf[key] = serde_json::from_str(&value).map_err(Stop::harness)?;
+        call.stdin = conf.to_string().into_bytes();
+    }
     world.answer = Some(tier.node()?.call_plugin(call).await?);
     Ok(())
 }

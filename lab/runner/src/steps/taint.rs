@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use cluster::{PodName, SYSTEM_NAMESPACE};
+use cluster::{DAEMONSET, PodName, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::jiff::Timestamp;
@@ -13,7 +13,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::agent::bare;
-use super::agent::objects::DAEMONSET;
+use super::agent::objects::CONTAINER;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect, expect_eq};
@@ -150,14 +150,14 @@ async fn reboots(world: &mut LabWorld, name: String) -> Step {
 async fn agent_is(world: &mut LabWorld, node: String, how: String) -> Step {
     let restarts = changed(world);
     let ready = if how == "ready" { "True" } else { "False" };
-    let running = json!({ "name": "install-cni", "restartCount": restarts, "state": { "running": { "startedAt": now() } } });
+    let running = json!({ "name": CONTAINER, "restartCount": restarts, "state": { "running": { "startedAt": now() } } });
     let name = format!("{DAEMONSET}-{node}");
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": name, "namespace": SYSTEM_NAMESPACE, "labels": { "k8s-app": DAEMONSET } },
         // As the chart's: else a `NoExecute` taint ends it.
         "spec": {
-            "nodeName": node, "containers": [{ "name": "install-cni", "image": "install-cni" }],
+            "nodeName": node, "containers": [{ "name": CONTAINER, "image": "install-cni" }],
             "tolerations": [{ "operator": "Exists" }],
         },
     });

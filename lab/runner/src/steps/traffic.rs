@@ -110,7 +110,6 @@ async fn send(world: &mut LabWorld, line: &Line) -> Result<Sent, Stop> {
         port: line.port,
         uid,
         gid,
-        source: None,
         source_port: line.how.source_port,
     };
     let answer = from(world, line).await?.send(&traffic).await?;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cluster::hand::Held;
 use cluster::{
@@ -98,12 +99,14 @@ pub struct LabWorld {
     pub it: String,
     /// Results of pods' starts.
     pub starts: BTreeMap<String, PodStart>,
+    /// What they took, of those that [`Self::start`] waited for.
+    pub took: BTreeMap<String, Duration>,
     /// Last answer of a plugin that a step called itself.
     pub answer: Option<CniAnswer>,
     /// Operator's input to `install-cni manifests`.
     pub handed_in: HandedIn,
     /// Runtime's result of a chain that a step called.
-    pub chain: Option<Result<Value, ChainFailure>>,
+    pub chain: Option<Result<(), ChainFailure>>,
     /// A call of the plugin that steps compose.
     pub call: Option<CallPlan>,
     /// Foreign rules before the plugin was called again.
@@ -246,7 +249,10 @@ impl LabWorld {
         let object = self.pod(name)?.admitted().map_err(Stop::harness)?;
         self.objects.push(object.clone());
         let pod = self.name_of(name)?;
-        let ended = self.cluster().await?.start_pod(&pod, object).await?;
+        let cluster = self.cluster().await?;
+        let since = Instant::now();
+        let ended = cluster.start_pod(&pod, object).await?;
+        self.took.insert(name.to_owned(), since.elapsed());
         self.starts.insert(name.to_owned(), ended.clone());
         Ok(ended)
     }

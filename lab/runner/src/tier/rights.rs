@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rights of a service account: what roles and bindings grant it, and which of that no request has needed. By the objects of the API and the
-//! front's record, whichever API server it is. What groups are granted, that of every account, is none of its own.
+//! front's record, whichever API server it is. What every account of its namespace is granted is its own, what all accounts are is not.
 
 use std::collections::BTreeMap;
 
 use apiserver::rbac::{self, qualified};
-use apiserver::{Attributes, Grant, RoleId};
+use apiserver::{Account, Attributes, Grant, RoleId};
 use cluster::{Asked, LabError};
 use serde_json::Value;
 
@@ -48,7 +48,8 @@ impl Tier {
             name: text(&role["metadata"]["name"]).unwrap_or_default(),
         };
         let roles: BTreeMap<_, _> = roles.iter().map(|role| (id(role), role)).collect();
-        Ok(rbac::grants(user, &[], &bindings, |id| roles.get(id).copied()))
+        let groups: Vec<_> = Account::of(user).iter().map(Account::group).collect();
+        Ok(rbac::grants(user, &groups, &bindings, |id| roles.get(id).copied()))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use cluster::Chaos;
+use cluster::{Chaos, DAEMONSET, SYSTEM_NAMESPACE};
 use kubelet::{ApiAccess, ControlPlane};
 use nix::unistd::geteuid;
 use real::control::ADDRESS;
@@ -32,8 +32,6 @@ use crate::{chart, components};
 pub const CLUSTER: &str = "cluster";
 /// Files of the cluster: in the sandbox' own `/run`.
 const DIRECTORY: &str = "/run/cnilab/real";
-const NAMESPACE: &str = "istio-system";
-const DAEMON_SET: &str = "istio-cni-node";
 /// Image of the lab's pods.
 pub const WORKLOAD: &str = "workload";
 
@@ -207,11 +205,12 @@ impl Started {
     /// The API server refuses an object, or an agent is not ready in time.
     pub async fn deploy(&self, sut: &Sut) -> anyhow::Result<()> {
         let begun = Instant::now();
-        let mut objects =
-            vec![json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } })];
+        let mut objects = vec![
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE } }),
+        ];
         objects.extend(chart::render(&sut.dir.join(AGENT), &reference(AGENT), "{}", None).await?);
         self.cluster.apply(&objects).await?;
-        self.cluster.rolled_out(NAMESPACE, DAEMON_SET).await?;
+        self.cluster.rolled_out(SYSTEM_NAMESPACE, DAEMONSET).await?;
         eprintln!("the node agent is ready {:.1} s later", begun.elapsed().as_secs_f64());
         Ok(())
     }

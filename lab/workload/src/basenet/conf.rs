@@ -6,17 +6,11 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use cluster::network::{FAMILIES, NETWORKS};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Error, result};
-
-/// The annotation by which a pod chooses its families and their order (`v4`, `v6`, `v6,v4`), where the runtime hands
-/// annotations on.
-pub const FAMILIES_ANNOTATION: &str = "lab.millrace.dev/families";
-
-/// The annotation by which a pod asks for further networks, by the names of its interfaces (`net1`).
-pub const NETWORKS_ANNOTATION: &str = "lab.millrace.dev/networks";
 
 /// CNI command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -248,14 +242,14 @@ impl Conf {
 
     /// The further networks that the pod asks for, in the order of the configuration.
     pub fn further(&self) -> impl Iterator<Item = (&str, &[Range])> {
-        let asked = self.runtime_config.annotations.get(NETWORKS_ANNOTATION);
+        let asked = self.runtime_config.annotations.get(NETWORKS);
         let asked: Vec<&str> = asked.iter().flat_map(|names| names.split(',')).map(str::trim).collect();
         let networks = self.networks.iter().filter(move |(name, _)| asked.contains(&name.as_str()));
         networks.map(|(name, ranges)| (name.as_str(), ranges.as_slice()))
     }
 
     fn chosen_families(&self) -> Vec<Family> {
-        let Some(annotation) = self.runtime_config.annotations.get(FAMILIES_ANNOTATION) else {
+        let Some(annotation) = self.runtime_config.annotations.get(FAMILIES) else {
             return self.families.clone();
         };
         let known = |name: &str| match name.trim() {
@@ -307,7 +301,7 @@ mod tests {
         let networks = r#","networks":{"net1":["10.1.0.0/24"],"net2":["10.2.0.0/24"]}"#;
         assert_eq!(conf(networks).further().count(), 0);
         let asking = format!(
-            r#"{networks},"runtimeConfig":{{"io.kubernetes.cri.pod-annotations":{{"{NETWORKS_ANNOTATION}":"net2, net3"}}}}"#
+            r#"{networks},"runtimeConfig":{{"io.kubernetes.cri.pod-annotations":{{"{NETWORKS}":"net2, net3"}}}}"#
         );
         let conf = conf(&asking);
         let names: Vec<_> = conf.further().map(|(name, _)| name).collect();

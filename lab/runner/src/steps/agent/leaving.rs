@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster::{PodName, PodStart, SYSTEM_NAMESPACE};
+use cluster::condition::is_ready;
+use cluster::{DAEMONSET, PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod as PodObject;
@@ -12,13 +13,12 @@ use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::objects::{self, CONTAINER, DAEMONSET};
+use super::objects::{self, CONTAINER};
 use super::{agent, agents, comes_up, gone, several};
 use crate::binaries::PLUGIN;
 use crate::pod::Pod;
 use crate::steps::files::{files, process};
 use crate::steps::pod::has_code;
-use crate::steps::readiness::is_ready;
 use crate::steps::taint;
 use crate::steps::traffic::redirected;
 use crate::steps::wait::eventually;

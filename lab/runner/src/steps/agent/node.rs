@@ -7,6 +7,7 @@ use cluster::SYSTEM_NAMESPACE;
 use cucumber::{given, then, when};
 use serde_json::json;
 
+use super::{agents, containers};
 use crate::steps::events;
 use crate::steps::exposure;
 use crate::steps::files::files;
@@ -67,6 +68,10 @@ async fn reboots(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     let name = tier.node()?.name().to_owned();
     world.starts.clear();
+    // A kubelet tells late of pods that are gone.
+    let agents = agents(world).await?;
+    let here = agents.iter().filter(|pod| pod["spec"]["nodeName"] == *name);
+    world.agent.rebooted = here.flat_map(containers).cloned().collect();
     exposure::begin_anew(world);
     Ok(tier.machines()?.reboot(&name, world.node.configuration).await?)
 }
@@ -74,13 +79,9 @@ async fn reboots(world: &mut LabWorld) -> Step {
 /// The chain's last DEL of it succeeded, with every plugin of the list.
 #[then("its last sandbox was taken down")]
 async fn taken_down(world: &mut LabWorld) -> Step {
-    let name = format!("K8S_POD_NAME={};", world.its_name()?.name);
+    let name = world.its_name()?.name;
     let calls = world.cluster().await?.node()?.cni_calls()?;
-    let mut of_it = calls.iter().filter(|(call, _)| {
-        let is = |key: &str, wanted: &str| call.env.get(key).is_some_and(|value| value.contains(wanted));
-        is("CNI_COMMAND", "DEL") && is("CNI_ARGS", &name)
-    });
-    match of_it.next_back() {
+    match calls.iter().rfind(|(call, _)| call.command() == "DEL" && call.is_for(&name)) {
         Some((call, answer)) if answer.exit == Some(0) && call.plugin == cluster::BASE_PLUGIN => Ok(()),
         Some((call, answer)) => Err(Stop::wrong(format!("DEL of {} ended with {answer:?}", call.plugin))),
         None => Err(Stop::wrong("nobody called DEL")),

@@ -4,8 +4,6 @@
 use cluster::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
-/// Name of the DaemonSet.
-pub const DAEMONSET: &str = "istio-cni-node";
 /// Name of the agent's ConfigMap.
 pub const CONFIG_MAP: &str = "istio-cni-config";
 /// Name of the agent's container.

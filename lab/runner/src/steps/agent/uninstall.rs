@@ -3,6 +3,7 @@
 //!
 //! Each order of deletion waits until the agent's pods are gone.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cluster::{Asked, PodName, PodStart, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
@@ -120,25 +121,35 @@ async fn with_namespace(world: &mut LabWorld) -> Step {
     gone(world).await
 }
 
-/// Files of ours that are left in a node's directories.
-async fn left(name: &str, node: &Files) -> Result<Vec<String>, Stop> {
-    let is_ours = |text: &[u8]| String::from_utf8_lossy(text).contains(PLUGIN);
+/// Files of ours that are left in a node's directories; `before` is what its configuration directory had before the deployment, where that is known.
+async fn left(
+    name: &str,
+    node: &Files,
+    before: Option<&BTreeMap<String, Vec<u8>>>,
+) -> Result<Vec<String>, Stop> {
+    let is_ours = |file: &String, text: &[u8]| {
+        String::from_utf8_lossy(text).contains(PLUGIN)
+            || before.is_some_and(|before| !before.contains_key(file))
+    };
     let paths = &node.paths;
     let entries = node.all(&paths.conf_dir).await?.into_iter();
-    let entries = entries.filter(|(_, text)| is_ours(text)).map(|(file, _)| file);
+    let entries = entries.filter(|(file, text)| is_ours(file, text)).map(|(file, _)| file);
     let binaries = node.hand.list(&paths.bin_dir).await?.into_iter().map(|entry| entry.name);
     let binaries = binaries.filter(|file| file.contains(PLUGIN));
     let running = node.below(&paths.run_dir).await?.into_iter().map(|path| path.display().to_string());
     Ok(entries.chain(binaries).chain(running).map(|file| format!("{name}: {file}")).collect())
 }
 
-/// No conflist entry, no binary, nothing in the run directory.
-#[then("nothing of ours is left on any node")]
-async fn nothing_left(world: &mut LabWorld) -> Step {
+/// No conflist entry, no further file beside it, no binary, nothing in the run directory.
+#[then(regex = "^nothing of ours is left on (the|any) node$")]
+async fn nothing_left(world: &mut LabWorld, which: String) -> Step {
     let tier = world.cluster().await?;
     let mut found = Vec::new();
-    for node in tier.nodes() {
-        found.extend(left(node.name(), &Files::of(&tier, node).await?).await?);
+    for (number, node) in
+        tier.nodes().into_iter().enumerate().take(if which == "the" { 1 } else { usize::MAX })
+    {
+        let before = (number == 0).then_some(&world.agent.before);
+        found.extend(left(node.name(), &Files::of(&tier, node).await?, before).await?);
     }
     expect(found.is_empty(), || format!("there still are {}", found.join(", ")))
 }

@@ -2,13 +2,14 @@
 //! The controllers of taints: pods of the Deployment that the chart renders in `taint.mode` `readiness` and `untaint`, with its account and
 //! what its roles allow. Who leads is [`super::leading`]'s, what reached the API server [`super::asked`]'s.
 
+use cluster::condition::is_ready;
 use cluster::{PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{gherkin, given, then, when};
 use serde_json::{Value, json};
 
 use super::SOON;
 use crate::steps::agent::{bare, chart, patch_config_map};
-use crate::steps::readiness::{self, is_ready};
+use crate::steps::readiness;
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect, expect_eq};

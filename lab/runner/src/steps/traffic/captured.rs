@@ -52,7 +52,6 @@ async fn opens(world: &mut LabWorld, count: u16, to: String, port: u16, family: 
         port,
         uid: APP.0,
         gid: APP.1,
-        source: None,
         source_port,
     });
     let from = world.it.clone();
