@@ -287,7 +287,7 @@ table! {
     EXIT_CODE = flag("repair-init-container-exit-code", Kind::Number, "126", "Its exit code; 0 for any");
     LABEL_SELECTORS = flag("repair-label-selectors", Kind::LabelSelector, "", "Label selector that goes into the list of pods");
     FIELD_SELECTORS = flag("repair-field-selectors", Kind::FieldSelector, "", "Field selector that goes into the list of pods");
-    LOG_OUTPUT_LEVEL = flag("log_output_level", Kind::Levels, "default:info", "SCOPE:LEVEL,…; scope cni-plugin is the plugin, default and all are everything else");
+    LOG_OUTPUT_LEVEL = flag("log_output_level", Kind::Levels, "default:info", "SCOPE:LEVEL,…; scope cni-plugin is the plugin, default everything else, all both");
     LOG_TARGET = flag("log_target", Kind::Text, "", "Accepted, without effect").unread();
     LOG_STACKTRACE_LEVEL = flag("log_stacktrace_level", Kind::Text, "", "Accepted, without effect").unread();
     LOG_CALLER = flag("log_caller", Kind::Text, "", "Accepted, without effect").unread();
