@@ -191,10 +191,11 @@ fn refuse_policy(old: &Values, abilities: Abilities, changes: &mut Changes) {
         changes.refused.push(RejectedChange { key, wanted, why: Refusal::Lacks(need, need.met(abilities)) });
     }
     // One that was held without a question, as it did not count, may count now.
-    let Some(need) = lacking(&changes.values) else { return };
     let key = &table::REPAIR_FALLBACK;
     let off = SettingValue { text: key.default.to_owned(), origin: Origin::Default };
-    if let Some(wanted) = changes.values.insert(key, off) {
+    if let Some(need) = lacking(&changes.values)
+        && let Some(wanted) = changes.values.insert(key, off)
+    {
         changes.applied.push(key);
         changes.refused.push(RejectedChange { key, wanted, why: Refusal::Lacks(need, need.met(abilities)) });
     }
