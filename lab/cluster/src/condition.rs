@@ -21,15 +21,18 @@ pub fn is_ready(object: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn a_condition_holds_by_its_status() {
         let object = |status: &str| {
-            serde_json::json!({ "status": { "conditions": [
-            { "type": "Initialized", "status": "True" },
-            { "type": "Ready", "status": status },
-        ] } })
+            let conditions = [
+                json!({ "type": "Initialized", "status": "True" }),
+                json!({ "type": "Ready", "status": status }),
+            ];
+            json!({ "status": { "conditions": conditions } })
         };
         assert!(is_ready(&object("True")));
         assert!(!is_ready(&object("False")) && !is_ready(&object("Unknown")));

@@ -99,7 +99,7 @@ pub struct LabWorld {
     pub it: String,
     /// Results of pods' starts.
     pub starts: BTreeMap<String, PodStart>,
-    /// What they took, of those that [`Self::start`] waited for.
+    /// Durations of the starts that a step awaited: none where a pod came up by itself.
     pub took: BTreeMap<String, Duration>,
     /// Last answer of a plugin that a step called itself.
     pub answer: Option<CniAnswer>,

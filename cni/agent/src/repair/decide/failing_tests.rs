@@ -94,3 +94,18 @@ fn a_repair_that_worked_in_between_is_not_given_up() {
     assert_eq!(events[0], format!("Repair fail after {next}s"));
     assert!(events[1].starts_with("tell a: Failed(Repair"), "the first failure since: {events:?}");
 }
+
+#[test]
+fn a_pod_that_asks_for_the_impossible_is_unrepairable() {
+    let mut bad = pod("a", 1);
+    bad["metadata"]["annotations"]["traffic.sidecar.istio.io/excludeInboundPorts"] = json!("x");
+    let mut play = Play::new(&[RepairPolicy::Repair]);
+    assert_eq!(play.at(0, event(&bad))[0], "unrepairable: invalid_pod");
+    let mut play = Play::new(&[RepairPolicy::Delete]);
+    assert_eq!(play.at(0, event(&bad)), ["Delete a"]);
+    let mut play =
+        Play::with(*changed(&[RepairPolicy::Repair], |repair| repair.fallback = Some(RepairPolicy::Label)));
+    assert_eq!(play.at(0, event(&bad)).last().unwrap(), "Label a");
+    let events = play.done(0, "a", ActionResult::Accepted);
+    assert!(!events.contains(&"Label a".to_owned()), "once: {events:?}");
+}

@@ -401,21 +401,6 @@ fn a_job_is_told_to_be_unrepairable_and_gets_the_fallback() {
 }
 
 #[test]
-fn a_pod_that_asks_for_the_impossible_is_unrepairable() {
-    let mut bad = pod("a", 1);
-    bad["metadata"]["annotations"]["traffic.sidecar.istio.io/excludeInboundPorts"] = json!("x");
-    let mut play = Play::new(&[RepairPolicy::Repair]);
-    assert_eq!(play.at(0, event(&bad))[0], "unrepairable: invalid_pod");
-    let mut play = Play::new(&[RepairPolicy::Delete]);
-    assert_eq!(play.at(0, event(&bad)), ["Delete a"]);
-    let mut play =
-        Play::with(*changed(&[RepairPolicy::Repair], |repair| repair.fallback = Some(RepairPolicy::Label)));
-    assert_eq!(play.at(0, event(&bad)).last().unwrap(), "Label a");
-    let events = play.done(0, "a", ActionResult::Accepted);
-    assert!(!events.contains(&"Label a".to_owned()), "once: {events:?}");
-}
-
-#[test]
 fn one_at_a_time_by_the_longest_wait_and_a_stuck_one_does_not_stop_the_others() {
     let mut play = Play::new(&[RepairPolicy::Repair]);
     assert_eq!(play.at(0, event(&pod("b", 1))), ["Repair b"]);
