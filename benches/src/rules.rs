@@ -7,7 +7,7 @@ use redirect::annotations::{Annotation, MAX_INTERFACES, MAX_LIST};
 use redirect::config::Config;
 use redirect::enrol::{Enrolment, enrol};
 use redirect::generate::ruleset;
-use redirect::host::{AddressFamilies, Environment, Host};
+use redirect::host::Environment;
 use redirect::list::Selection;
 use redirect::ruleset::{Dialect, Port, Ruleset};
 use serde_json::json;
@@ -53,8 +53,8 @@ pub fn worst_pod() -> Result<PodFacts> {
 /// Configuration of a pod's rules.
 pub fn config(pod: &PodFacts) -> Result<Config> {
     let Enrolment::Enrol(redirect) = enrol(pod)? else { bail!("the bench's pod is not enrolled") };
-    let addresses = AddressFamilies { first: [10, 9, 0, 2].into(), ipv6: true };
-    Ok(redirect.config(&Host { addresses, environment: Environment::default() }))
+    let config = redirect.config_for([[10, 9, 0, 2].into()], &Environment::default())?;
+    Ok(Config { ipv6: true, ..config })
 }
 
 /// Configuration of the rules of [`POD`].

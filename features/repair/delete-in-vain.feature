@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: Pods that are made again after a deletion, and fail again, are deleted ever more slowly
   Where validation fails for a reason that is not the rules, a deletion mends nothing: the controller makes a pod that fails as well, and is
   deleted as well, for ever. Between two of them the agent waits, twice as long each time, and says so.

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: The node's clock is another than the API server's
   Machines drift apart where nobody sets their clocks. Whether a token counts is the API server's to say, by its own clock; and what cannot be
   had before its time is there when the time has come.

@@ -17,7 +17,7 @@ Feature: A node that is short of memory evicts pods, and not its agent
     Then 2 of them run on node "node-1"
     When the node runs short of memory
     Then 2 of them are evicted within 90 s
-    And no event says that the node agent was evicted
-    And the node agent has written pods' "nothing"
     When the node has enough memory again
     Then 2 others run in their place
+    And no event says that the node agent was evicted
+    And the node agent has written pods' "nothing"

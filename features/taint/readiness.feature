@@ -20,7 +20,6 @@ Feature: Nodes have a taint while pods that they need are not ready there
     Then node "far" has the taints "example.com/theirs"
     When the agent on node "far" is gone
     Then node "far" has the taints "example.com/theirs, NodeReadiness"
-    And the taint controller was denied nothing
 
   @mutant:tainted-before-listed
   Scenario: No node is tainted before its pods are known

@@ -17,7 +17,6 @@ Feature: A node that is made with a taint loses it once the agent is ready there
     And the node has the taints ""
     And it comes up within 30 s
     And one event "NodeUntainted" about the node counts 1
-    And the taint controller was denied nothing
 
   @mutant:foreign-taint-removed
   Scenario: Taints of others stay, whatever they are called

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: An API server that does not answer is no uninstall (istio-57316)
   An agent that ends asks whether its DaemonSet is still there. Who gets no answer knows nothing, and takes nothing away: an outage in the
   middle of a roll would otherwise leave a node whose pods start without rules.

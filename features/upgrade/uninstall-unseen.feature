@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: What nobody tells of is told by what the API server refuses
   An agent that is told to stop while nothing tells it why asks until its grace period is nearly over. A refusal that lasts means that
   what it is run by is gone: its account, or its roles. One that passes means nothing, and neither does a token whose time is over.

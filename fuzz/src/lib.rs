@@ -14,7 +14,7 @@ use protocol::pod::PodFacts;
 use redirect::annotations::Annotation;
 use redirect::config::Config;
 use redirect::found::{FoundRules, json, native, save};
-use redirect::host::{AddressFamilies, Environment, Host};
+use redirect::host::Environment;
 use redirect::ruleset::{Dialect, Family, Ruleset};
 use redirect::{Enrolment, enrol, generate, text};
 
@@ -24,9 +24,9 @@ pub fn annotations(data: &[u8]) {
     let Some(pod) = pod(data) else { return };
     match enrol(&pod) {
         Ok(Enrolment::Enrol(redirect)) => {
-            let addresses = AddressFamilies { first: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), ipv6: true };
-            let host = Host { addresses, environment: Environment::default() };
-            written(redirect.config(&host));
+            let own = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+            let config = redirect.config_for([own], &Environment::default());
+            written(Config { ipv6: true, ..config.unwrap_or_default() });
         }
         Ok(Enrolment::Skip(_)) => {}
         Err(error) => assert!(!error.to_string().is_empty(), "a refusal says why"),

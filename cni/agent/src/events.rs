@@ -75,16 +75,17 @@ label! {
 }
 
 impl EventReason {
-    /// `Normal` for good news. A deletion is a warning, as upstream's is.
-    const fn kind(self) -> &'static str {
-        match self {
+    /// True for `Normal` events, which are good news; others are `Warning`. A deletion is a warning, as upstream's is.
+    #[must_use]
+    pub const fn is_good(self) -> bool {
+        matches!(
+            self,
             Self::RepairedBrokenPod
-            | Self::AlreadyRedirected
-            | Self::RedirectionRestored
-            | Self::NodeTainted
-            | Self::NodeUntainted => "Normal",
-            _ => "Warning",
-        }
+                | Self::AlreadyRedirected
+                | Self::RedirectionRestored
+                | Self::NodeTainted
+                | Self::NodeUntainted
+        )
     }
 
     /// Reporting component; `cni-repair` is upstream's.
@@ -273,7 +274,7 @@ impl Writer {
             involved_object: about.reference(),
             reason: Some(reason.name().to_owned()),
             message: Some(entry.note.message.clone()),
-            type_: Some(reason.kind().to_owned()),
+            type_: Some(if reason.is_good() { "Normal" } else { "Warning" }.to_owned()),
             count: Some(entry.count),
             first_timestamp: Some(Time(entry.first)),
             last_timestamp: Some(Time(entry.last)),

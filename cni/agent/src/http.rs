@@ -25,6 +25,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::accept;
 use crate::metrics::{Exposition, Metrics};
 use crate::readiness::{Missing, Readiness};
 use crate::serve::fairness::{Desk, Share};
@@ -126,26 +127,16 @@ fn listen_on(socket: io::Result<TcpSocket>, address: SocketAddr) -> io::Result<T
 
 /// Answers on `listener` until `stop`. Connections that are open then end by their own limit.
 pub async fn answer_all(listener: TcpListener, purpose: Purpose, state: HttpState, stop: CancellationToken) {
-    let (start, free, desk) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)), Desk::new(SHARE));
-    while let Some(permit) = stop.run_until_cancelled(free.clone().acquire_owned()).await {
-        match stop.run_until_cancelled(listener.accept()).await {
-            None => return,
-            Some(Ok((stream, peer))) => {
-                // Who has its share is closed at once, so that others find a place.
-                let Some(seat) = desk.seat(peer.ip().to_canonical(), start.elapsed()) else { continue };
-                let state = state.clone();
-                tokio::spawn(async move {
-                    // A peer that is slow or gone harms itself.
-                    let _ =
-                        timeout(CONNECTION_LIMIT, answer_one(stream, Asker::at(peer), purpose, state)).await;
-                    drop((permit, seat));
-                });
-            }
-            Some(Err(error)) => {
-                tracing::warn!(target: "cni-agent", %error, ?purpose, "failed to accept a connection");
-                let _ = timeout(Duration::from_millis(100), stop.cancelled()).await;
-            }
-        }
+    let (start, room, desk) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)), Desk::new(SHARE));
+    while let Some((place, (stream, peer))) = accept::next(|| listener.accept(), &room, &stop).await {
+        // Who has its share is closed at once, so that others find a place.
+        let Some(seat) = desk.seat(peer.ip().to_canonical(), start.elapsed()) else { continue };
+        let state = state.clone();
+        tokio::spawn(async move {
+            // A peer that is slow or gone harms itself.
+            let _ = timeout(CONNECTION_LIMIT, answer_one(stream, Asker::at(peer), purpose, state)).await;
+            drop((place, seat));
+        });
     }
 }
 

@@ -16,6 +16,7 @@
 //! | [`leave`] | why the agent stops: keep what is installed, or remove it |
 //! | [`readiness`] | what still keeps the agent from being ready |
 //! | [`events`] | Kubernetes events: aggregated, bounded, never waited for |
+//! | `accept` | connections, a bounded number at a time |
 //! | [`http`] | `/metrics`, `/healthz` and `/readyz` |
 //! | [`log`] | the log, its levels and its lines |
 //! | [`mod@manifests`] | the objects that install it, for an operator |
@@ -31,6 +32,7 @@
 //! | `time` | delays |
 //! | [`taint`] | nodes that carry a taint until the plugin is ready there |
 
+mod accept;
 pub mod api;
 pub mod cli;
 pub mod conflist;

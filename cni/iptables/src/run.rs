@@ -117,8 +117,8 @@ impl Run<'_, '_> {
             "configuration",
             &[("config", &configuration::json(self.given, &whole.given))],
         );
-        for warning in &whole.warnings {
-            self.log.add(Level::Warn, &warning.to_string(), &[]);
+        if let Some(warning) = whole.warning {
+            self.log.add(Level::Warn, warning, &[]);
         }
         self.program(&settings, &whole)?;
         if let Some(wanted) = settings.validation {

@@ -36,15 +36,8 @@ pub struct Whole {
     pub names: Result<(), UnknownAccount>,
     /// Families of the addresses.
     pub addresses: AddressFamilies,
-    pub warnings: Vec<Warning>,
-}
-
-/// Non-fatal finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Warning {
-    /// DNS capture without resolvers.
-    #[error("DNS is not captured: /etc/resolv.conf names no resolver, and not all DNS is to be captured")]
-    NoResolver,
+    /// What was found and is no failure.
+    pub warning: Option<&'static str>,
 }
 
 /// Settings that contradict the environment.
@@ -95,8 +88,10 @@ impl ProcessEnvironment<'_> {
         };
         let mut config = given.clone();
         let names = self.resolve(&mut config);
-        let warnings = if unresolved { vec![Warning::NoResolver] } else { vec![] };
-        Ok(Whole { given, config, names, addresses, warnings })
+        let warning = unresolved.then_some(
+            "DNS is not captured: /etc/resolv.conf names no resolver, and not all DNS is to be captured",
+        );
+        Ok(Whole { given, config, names, addresses, warning })
     }
 
     /// UID of the proxy's user, if the image has that user.

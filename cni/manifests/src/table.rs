@@ -304,7 +304,7 @@ table! {
     SERVICE_PROTOCOL = flag("kubernetes-service-protocol", Kind::Text, "", "Of the API server (default: https)").only_environment();
     SERVICE_HOST = flag("kubernetes-service-host", Kind::Text, "", "Of the API server").only_environment();
     SERVICE_PORT = flag("kubernetes-service-port", Kind::Text, "", "Of the API server").only_environment();
-    KUBERNETES_NODE = flag("kubernetes-node-name", Kind::Text, "", "The node (default: NODE_NAME, REPAIR_NODE_NAME, the host's name)").only_environment();
+    KUBERNETES_NODE = flag("kubernetes-node-name", Kind::Text, "", "The node, where NODE_NAME does not say (default: REPAIR_NODE_NAME)").only_environment();
     NODE = flag("node-name", Kind::Text, "", "The node").only_environment();
     POD_NAME = flag("pod-name", Kind::Text, "", "The agent's own pod").only_environment();
 }

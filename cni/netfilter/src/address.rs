@@ -91,8 +91,6 @@ pub struct Address {
     pub length: u8,
     /// Index of its interface; 1 is `lo`.
     pub interface: u32,
-    /// `RT_SCOPE_*`: 0 universe, 200 site, 253 link, 254 host.
-    pub scope: u8,
     /// `IFA_F_*`.
     pub flags: u32,
 }
@@ -213,7 +211,7 @@ pub fn add_loopback_helper() -> Result<Helper, AddressError> {
 /// One address from the body of its message; none for families other than IP.
 fn address(body: &[u8]) -> Result<Option<Address>, Malformed> {
     let (header, rest) = body.split_at_checked(ADDRESS_HEADER).ok_or(Malformed)?;
-    let [family, length, flags, scope, i0, i1, i2, i3] = fixed(Some(header))?;
+    let [family, length, flags, _scope, i0, i1, i2, i3] = fixed(Some(header))?;
     let interface = u32::from_ne_bytes([i0, i1, i2, i3]);
     let (mut local, mut peer, mut flags) = (None, None, u32::from(flags));
     for attribute in attributes(rest) {
@@ -226,7 +224,7 @@ fn address(body: &[u8]) -> Result<Option<Address>, Malformed> {
     }
     // On a point-to-point link IFA_ADDRESS is the other end.
     let ip = local.or(peer).flatten();
-    Ok(ip.map(|ip| Address { ip, length, interface, scope, flags }))
+    Ok(ip.map(|ip| Address { ip, length, interface, flags }))
 }
 
 fn ip(family: u8, payload: &[u8]) -> Result<Option<IpAddr>, Malformed> {

@@ -63,13 +63,12 @@ impl Ground {
     /// # Errors
     /// See [`GroundError`].
     pub fn take_back(self, rtnetlink: &mut Rtnetlink) -> Result<(), GroundError> {
-        if let Some(routes) = &self.routes {
-            rtnetlink.take_back_routes(routes)?;
-        }
+        // The one goes even if the other does not.
+        let routes = self.routes.map_or(Ok(()), |routes| rtnetlink.take_back_routes(&routes));
         if self.helper == Some(Helper::Added) {
             rtnetlink.remove_loopback_helper()?;
         }
-        Ok(())
+        Ok(routes?)
     }
 }
 

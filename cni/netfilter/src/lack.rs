@@ -5,8 +5,7 @@ use std::net::IpAddr;
 
 use redirect::config::{Config, ConfigError};
 use redirect::found::FoundRules;
-use redirect::found::compare::{Difference, Form, differences, forms};
-use redirect::generate::ruleset;
+use redirect::found::compare::{Difference, differences_from};
 use redirect::host::INBOUND_V6;
 
 use crate::ground;
@@ -51,9 +50,7 @@ pub fn lacks<E>(
     addresses: &[IpAddr],
     has_routes: impl FnOnce(PolicyRoutes) -> Result<bool, E>,
 ) -> Result<Vec<Lack>, LackError<E>> {
-    let form = forms(found).first().copied().unwrap_or(Form::Iptables);
-    let wanted = ruleset(&config.clone().in_dialect(form.dialect()))?;
-    let differences = differences(found, &wanted, form);
+    let differences = differences_from(found, config)?;
     let is_redirected = differences != [Difference::NoRules];
     let mut lacks: Vec<Lack> = differences.into_iter().map(Lack::Rules).collect();
     if is_redirected && config.ipv6 && !addresses.contains(&INBOUND_V6.address) {

@@ -45,7 +45,6 @@ pub(crate) mod attribute {
 
     pub(crate) const TABLE_NAME: u16 = 1;
     pub(crate) const TABLE_FLAGS: u16 = 2;
-    pub(crate) const TABLE_HANDLE: u16 = 4;
 
     pub(crate) const CHAIN_TABLE: u16 = 1;
     pub(crate) const CHAIN_HANDLE: u16 = 2;

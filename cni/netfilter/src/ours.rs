@@ -11,11 +11,10 @@ use crate::snapshot::{ChainState, NfFamily, Snapshot, TableState};
 use crate::wanted::{Wanted, WantedTable};
 
 /// True if the namespace holds redirection rules of any version and of either nf_tables back end: a chain of ours with a rule
-/// in it, a jump to one, or a table of the native back end. Rules of the legacy back end cannot be seen in a snapshot: see
-/// [`crate::legacy`].
+/// in it, or a jump to one. Rules of the legacy back end cannot be seen in a snapshot: see [`crate::legacy`].
 #[must_use]
 pub fn has_rules_of_ours(snapshot: &Snapshot) -> bool {
-    native_tables(snapshot).next().is_some() || without_text(snapshot).hold_ours()
+    without_text(snapshot).hold_ours()
 }
 
 /// Our part of one table.

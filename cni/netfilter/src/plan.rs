@@ -45,7 +45,7 @@ pub enum PlanError {
         /// The table.
         table: Name,
     },
-    /// A chain has a built-in chain's name and is not called from its hook, or one of ours and is.
+    /// A chain has a built-in chain's name and is not called from its hook.
     #[error("apply rules: chain {0} exists and is not called from where iptables calls it")]
     WrongHook(ChainPlace),
 }

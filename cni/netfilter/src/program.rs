@@ -79,7 +79,7 @@ pub enum ProgramError {
 /// is in there afterwards, for good.
 ///
 /// # Errors
-/// If it does not; see [`ProgramError`].
+/// If it does not, or if rules of another back end are left beside the new ones; see [`ProgramError`].
 pub fn program(rtnetlink: &mut Rtnetlink, request: Request) -> Result<Programmed, ProgramError> {
     let legacy = legacy::read()?;
     let rules = Prepared::new(first(&request, &legacy), &request.config)?;
@@ -150,8 +150,11 @@ fn write_first_that_works(
         match failure {
             ProgramError::Apply(error) if wish == Wish::Auto => match after(choice.backend, &error) {
                 Some(next) => {
-                    rules = Prepared::new(next, &config)?;
                     lack.get_or_insert(error);
+                    rules = match Prepared::new(next, &config) {
+                        Ok(rules) => rules,
+                        Err(failure) => return Err(after_fallback(lack, next.backend, failure)),
+                    };
                 }
                 None => return Err(after_fallback(lack, choice.backend, error.into())),
             },
@@ -244,7 +247,7 @@ fn write(rules: &Prepared, legacy: &FoundRules, options: &Options) -> Result<Wri
     })
 }
 
-/// Removes what is ours, and what of `known` is there, from every back end. True if there was anything.
+/// Removes what is ours from every back end. `known` tells which rules beside our chains in legacy tables are. True if there was anything.
 fn remove_rules(known: &Ruleset, options: &Options) -> Result<bool, ProgramError> {
     // The one goes even if the other fails.
     let (in_nf_tables, legacy) = (remove_from_nf_tables(), legacy::read());

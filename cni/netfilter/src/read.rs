@@ -192,12 +192,11 @@ fn take(tables: &mut Vec<TableState>, reply: &Message<'_>) -> Result<Option<()>,
 
 /// Adds a table from its message.
 pub(crate) fn table(tables: &mut Vec<TableState>, family: NfFamily, body: &[u8]) -> Result<(), Malformed> {
-    let mut found = TableState { family, name: Name::new(&[]), handle: 0, flags: 0, chains: Vec::new() };
+    let mut found = TableState { family, name: Name::new(&[]), flags: 0, chains: Vec::new() };
     for attribute in attributes(body) {
         match attribute? {
             (attribute::TABLE_NAME, payload) => found.name = Name::new(text(payload)),
             (attribute::TABLE_FLAGS, payload) => found.flags = be32(payload)?,
-            (attribute::TABLE_HANDLE, payload) => found.handle = be64(payload)?,
             _ => {}
         }
     }

@@ -30,13 +30,8 @@ fn read_everything(bytes: &[u8]) {
 fn read_body(body: &[u8]) {
     assert!(attributes(body).count() <= body.len(), "each attribute takes its header");
     assert!(spans(body).flatten().all(|(_, span)| body.get(span).is_some()), "spans lie inside");
-    let mut tables = vec![TableState {
-        family: NfFamily::Ip,
-        name: Name::new(b"nat"),
-        handle: 1,
-        flags: 0,
-        chains: Vec::new(),
-    }];
+    let mut tables =
+        vec![TableState { family: NfFamily::Ip, name: Name::new(b"nat"), flags: 0, chains: Vec::new() }];
     let _ = read::table(&mut tables, NfFamily::Ip, body);
     let _ = read::chain(&mut tables, NfFamily::Ip, body);
     let _ = read::rule(&mut tables, NfFamily::Ip, body);

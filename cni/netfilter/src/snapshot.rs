@@ -140,8 +140,6 @@ pub struct TableState {
     pub family: NfFamily,
     /// Its name.
     pub name: Name,
-    /// Its number.
-    pub handle: u64,
     /// `NFT_TABLE_F_*`; 1 is dormant.
     pub flags: u32,
     /// Its chains, in order of creation.

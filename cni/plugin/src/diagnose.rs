@@ -241,7 +241,6 @@ fn from_cluster(
         container_id: String::new(),
         netns: None,
         ifname: String::new(),
-        path: String::new(),
         args: String::new(),
         netns_override: NetnsOverride::default(),
     };

@@ -52,7 +52,7 @@ pub trait Namespace {
     /// Makes it hold what `request` asks for, whatever of ours it held before.
     ///
     /// # Errors
-    /// When it does not; it is as it was then.
+    /// When it does not: it is as it was then, unless only rules of another back end are left beside the new ones.
     fn program(&self, request: Request) -> Result<Programmed, ProgramError>;
 
     /// Everything that it holds, in nf_tables and in legacy iptables.

@@ -12,6 +12,9 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::clock::Clock;
 
+/// Size of a field's text, in bytes: what is longer is cut. The agent takes no line of more than 16 KiB, and an annotation has up to 256.
+const FIELD_LIMIT: usize = 2048;
+
 /// A field of a line: its name and its value.
 pub type Field<'a> = (&'a str, &'a dyn Display);
 
@@ -116,10 +119,18 @@ impl Serialize for Entry<'_> {
             map.serialize_entry(name, value)?;
         }
         for (name, value) in self.fields {
-            map.serialize_entry(name, &value.to_string())?;
+            map.serialize_entry(name, &bounded(value.to_string()))?;
         }
         map.end()
     }
+}
+
+fn bounded(mut text: String) -> String {
+    if text.len() > FIELD_LIMIT {
+        text.truncate(text.floor_char_boundary(FIELD_LIMIT));
+        text.push('…');
+    }
+    text
 }
 
 /// `time` in UTC with microseconds. Days become a date as in Howard Hinnant's `civil_from_days`, in years that start in March.
@@ -174,6 +185,19 @@ mod tests {
             assert_eq!((log.shown().count(), log.kept().count()), (shown, kept), "{threshold:?}");
             assert_eq!(String::from_utf8(stderr).unwrap().lines().count(), shown, "{threshold:?}");
         }
+    }
+
+    #[test]
+    fn a_line_is_never_too_long_for_the_agent() {
+        let (clock, mut stderr) = (FakeClock::new(), Vec::new());
+        let mut log = Log::new(&mut stderr, &clock);
+        // Each takes six bytes in JSON, and the limit is within a character.
+        let annotation = format!("é{}", "\u{1}é".repeat(90_000));
+        log.error("call failed", &[("command", &"ADD"), ("error", &annotation)]);
+        let line = log.shown().next().unwrap();
+        assert!(line.len() < 16 * 1024, "{}", line.len());
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(value["error"].as_str().unwrap().ends_with('…'));
     }
 
     #[test]

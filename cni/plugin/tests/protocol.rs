@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The built plugin, called as a runtime calls it, well and badly: `scenarios/protocol/cases.json` has the calls and the
-//! answers of the reference. Texts of errors are not compared, and where the reference only says "internal" (999) any error will do.
+//! The built plugin, called as a runtime calls it, well and badly: `scenarios/protocol/cases.json` has calls with the answers of upstream's
+//! plugin, `decoding.json` with those of the CNI project's Go library. Texts of errors are not compared, and where the recording only says
+//! "internal" (999) any error will do.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -26,13 +27,27 @@ struct Answer {
 
 const INTERNAL: Option<u64> = Some(999);
 
+/// Deliberate differences: an address that is none breaks the next plugin of the chain, far from its cause.
+const DEVIATIONS: [&str; 1] = ["null address in a list"];
+
 #[test]
 fn every_recorded_call_is_answered_as_recorded() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/protocol/cases.json");
-    let cases: Vec<Case> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    assert!(cases.len() >= 147, "only {} cases", cases.len());
-    let wrong: Vec<String> = cases.iter().filter_map(disagreement).collect();
-    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    for (file, least) in [("cases.json", 147), ("decoding.json", 150)] {
+        let path = format!("{}/../../scenarios/protocol/{file}", env!("CARGO_MANIFEST_DIR"));
+        let cases: Vec<Case> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        assert!(cases.len() >= least, "{file}: only {} cases", cases.len());
+        let wrong: Vec<String> = cases.iter().filter_map(unexpected).collect();
+        assert!(wrong.is_empty(), "{file}: {} of {} differ:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    }
+}
+
+/// A disagreement, or that there is none where one is deliberate.
+fn unexpected(case: &Case) -> Option<String> {
+    match (disagreement(case), DEVIATIONS.contains(&case.note.as_str())) {
+        (None, true) => Some(format!("{}: answered as recorded", case.note)),
+        (found, false) => found,
+        (Some(_), true) => None,
+    }
 }
 
 fn disagreement(case: &Case) -> Option<String> {

@@ -12,8 +12,6 @@ pub struct CniArgs {
     pub pod_namespace: String,
     /// `K8S_POD_UID`
     pub pod_uid: String,
-    /// `K8S_POD_INFRA_CONTAINER_ID`
-    pub infra_container_id: String,
 }
 
 impl CniArgs {
@@ -42,7 +40,7 @@ impl CniArgs {
                 "K8S_POD_NAME" => args.pod_name = value.to_owned(),
                 "K8S_POD_NAMESPACE" => args.pod_namespace = value.to_owned(),
                 "K8S_POD_UID" => args.pod_uid = value.to_owned(),
-                "K8S_POD_INFRA_CONTAINER_ID" => args.infra_container_id = value.to_owned(),
+                "K8S_POD_INFRA_CONTAINER_ID" => {}
                 _ => unknown.push(pair),
             }
         }
@@ -77,7 +75,6 @@ mod tests {
             pod_name: "cart".to_owned(),
             pod_namespace: "shop".to_owned(),
             pod_uid: "u".to_owned(),
-            infra_container_id: "i".to_owned(),
         };
         assert_eq!(CniArgs::parse(text), Ok(want));
     }

@@ -85,8 +85,6 @@ pub struct Invocation {
     pub netns: Option<PathBuf>,
     /// `CNI_IFNAME`; checked for ADD, DEL and CHECK, whatever was given for the others.
     pub ifname: String,
-    /// `CNI_PATH`
-    pub path: String,
     /// `CNI_ARGS`, not yet parsed (see [`crate::args::CniArgs`]).
     pub args: String,
     /// `CNI_NETNS_OVERRIDE`
@@ -105,14 +103,6 @@ pub enum EnvError {
 impl From<CniError> for EnvError {
     fn from(error: CniError) -> Self {
         Self::Malformed(error)
-    }
-}
-
-impl From<EnvError> for CniError {
-    fn from(error: EnvError) -> Self {
-        match error {
-            EnvError::UnknownCommand(error) | EnvError::Malformed(error) => error,
-        }
     }
 }
 
@@ -144,7 +134,6 @@ pub fn parse(get: &dyn Fn(&str) -> Option<String>) -> Result<Option<Invocation>,
         container_id,
         netns: Some(read("CNI_NETNS")).filter(|path| !path.is_empty()).map(PathBuf::from),
         ifname,
-        path: read("CNI_PATH"),
         args: read("CNI_ARGS"),
         netns_override: netns_override(&read("CNI_NETNS_OVERRIDE")),
     }))
@@ -205,7 +194,7 @@ mod tests {
     }
 
     fn message(variables: &Variables) -> String {
-        let error = CniError::from(read(variables).unwrap_err());
+        let (EnvError::UnknownCommand(error) | EnvError::Malformed(error)) = read(variables).unwrap_err();
         assert_eq!(error.code, Code::INVALID_ENVIRONMENT);
         error.msg
     }

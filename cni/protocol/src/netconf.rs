@@ -41,7 +41,7 @@ pub enum StatusGate {
     /// STATUS fails only for a configuration that does not parse.
     #[default]
     Config,
-    /// STATUS fails with 50 or 51 while the agent is not ready. Only together with an agent on the host's network: the node
+    /// STATUS fails with 50 while the agent is not ready. Only together with an agent on the host's network: the node
     /// counts as not ready until then.
     Agent,
     /// A gate that this build does not know, from a newer installer: the same as [`Self::Config`], to be logged.
@@ -247,7 +247,7 @@ mod tests {
         }))
         .unwrap();
         let want = NetConf {
-            header: Header { name: "n".to_owned(), version: CniVersion::V1_0_0 },
+            header: Header { version: CniVersion::V1_0_0 },
             prev_result: None,
             log_level: LogLevel::Debug,
             unknown_log_level: None,

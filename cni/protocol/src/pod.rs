@@ -35,10 +35,10 @@ pub struct Metadata {
     #[serde(default, deserialize_with = "null_is_default")]
     pub uid: String,
     /// Labels.
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "null_values_are_empty")]
     pub labels: BTreeMap<String, String>,
     /// Annotations.
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "null_values_are_empty")]
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -50,10 +50,10 @@ pub struct Spec {
     #[serde(default, deserialize_with = "null_is_default")]
     pub host_network: bool,
     /// Init containers, native sidecars included.
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "null_elements_are_empty")]
     pub init_containers: Vec<Container>,
     /// Containers.
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "null_elements_are_empty")]
     pub containers: Vec<Container>,
 }
 
@@ -65,10 +65,10 @@ pub struct Container {
     #[serde(default, deserialize_with = "null_is_default")]
     pub name: String,
     /// `args`
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "null_elements_are_empty")]
     pub args: Vec<String>,
     /// `env`
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "null_elements_are_empty")]
     pub env: Vec<EnvVar>,
     /// `securityContext`, of the container only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,9 +123,21 @@ impl Metadata {
     }
 }
 
-/// Go writes `null` for an empty list or map, and reads it as nothing wherever it stands.
+/// Go writes `null` for an empty list or map, and reads it as nothing wherever it stands: as a field, as an element, as the value of a key.
 fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(de: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(de)?.unwrap_or_default())
+}
+
+fn null_elements_are_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    de: D,
+) -> Result<Vec<T>, D::Error> {
+    let elements: Vec<Option<T>> = null_is_default(de)?;
+    Ok(elements.into_iter().map(Option::unwrap_or_default).collect())
+}
+
+fn null_values_are_empty<'de, D: Deserializer<'de>>(de: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let entries: BTreeMap<String, Option<String>> = null_is_default(de)?;
+    Ok(entries.into_iter().map(|(key, value)| (key, value.unwrap_or_default())).collect())
 }
 
 #[cfg(test)]
@@ -179,6 +191,16 @@ mod tests {
         let container = json!({"name": null, "args": null, "env": [{"name": null, "value": null}], "securityContext": null});
         let pod = decode(json!({"spec": {"containers": [container]}}));
         assert_eq!(pod.spec.containers, [Container { env: vec![EnvVar::default()], ..Container::default() }]);
+        let inside = json!({"args": [null, "x"], "env": [null]});
+        let pod =
+            decode(json!({"metadata": {"annotations": {"a": null}}, "spec": {"containers": [null, inside]}}));
+        assert_eq!(pod.metadata.annotations["a"], "");
+        let [nothing, container] = pod.spec.containers.as_slice() else { panic!("{pod:?}") };
+        assert_eq!(*nothing, Container::default());
+        assert_eq!(
+            (container.args.as_slice(), container.env.as_slice()),
+            (["".into(), "x".into()].as_slice(), [EnvVar::default()].as_slice())
+        );
         let pod = decode(json!({"spec": {"containers": [{"securityContext": {"runAsUser": null}}]}}));
         assert_eq!(pod.spec.containers[0].security_context, Some(SecurityContext::default()));
     }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde_json::{Map, Value};
 
-use crate::error::{CniError, Code};
+use crate::error::Code;
 use crate::json::JsonError;
 use crate::version::{CniVersion, UnsupportedVersion};
 
@@ -162,12 +162,6 @@ impl ResultError {
             Self::Version(_) | Self::OtherVersion { .. } | Self::NoAddress(_) => Code::INCOMPATIBLE_VERSION,
             Self::Write(_) => Code::INTERNAL,
         }
-    }
-}
-
-impl From<ResultError> for CniError {
-    fn from(error: ResultError) -> Self {
-        Self::caused(error.code(), "could not convert the result", &error)
     }
 }
 

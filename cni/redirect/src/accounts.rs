@@ -77,6 +77,8 @@ fn c_number(token: &str) -> Option<u32> {
             (None, Some(digits)) => (digits, 8),
             (None, None) => (token, 10),
         };
+    // A sign is for the beginning alone, and Rust reads one here.
+    let digits = Some(digits).filter(|digits| radix == 10 || !digits.starts_with('+'))?;
     u32::from_str_radix(digits, radix).ok().filter(|number| *number != u32::MAX)
 }
 
@@ -99,14 +101,14 @@ mod tests {
     #[test]
     fn names_become_the_numbers_that_iptables_reads() {
         let read = |path: &str| (path == GROUPS).then(|| "java:x:202:\n010:x:7:\n".to_owned());
-        let mut list = ids("java,303,007,0x10,010,wheel,1-9,4294967295");
+        let mut list = ids("java,303,007,0x10,010,wheel,0x+5,0+7,1-9,4294967295");
         let unknown = resolve("--proxy-gid", GROUPS, &mut list, read).map_err(|error| error.to_string());
         assert_eq!(
             unknown,
             Err(r#"read --proxy-gid: "wheel" is neither in /etc/group nor a number"#.to_owned())
         );
         let mut want: Vec<Id> = [202, 303, 7, 16, 7].map(Id::Number).into();
-        want.extend(["wheel", "1-9", "4294967295"].map(|name| Id::Name(name.to_owned())));
+        want.extend(["wheel", "0x+5", "0+7", "1-9", "4294967295"].map(|name| Id::Name(name.to_owned())));
         assert_eq!(list, want);
     }
 

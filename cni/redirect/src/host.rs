@@ -85,15 +85,6 @@ pub const LOOPBACK_V4: Cidr = Cidr { address: IpAddr::V4(std::net::Ipv4Addr::LOC
 /// `::1/128`
 pub const LOOPBACK_V6: Cidr = Cidr { address: IpAddr::V6(std::net::Ipv6Addr::LOCALHOST), length: 128 };
 
-/// The place where rules are applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Host {
-    /// Address families of the namespace.
-    pub addresses: AddressFamilies,
-    /// Settings from the environment.
-    pub environment: Environment,
-}
-
 /// Settings that come from the environment of the process that applies the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment {

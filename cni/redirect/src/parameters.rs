@@ -13,7 +13,7 @@ use crate::annotations::{
 };
 use crate::config::{Config, Dns, Mode};
 use crate::go::parse_bool;
-use crate::host::{Environment, Host, NoLocalAddress, Stack, decide_addresses};
+use crate::host::{Environment, NoLocalAddress, Stack, decide_addresses};
 use crate::list::{self, Selection, spell};
 use crate::proxy::Proxy;
 use crate::ruleset::{Cidr, Id, Origin, Port};
@@ -115,7 +115,8 @@ impl Redirect {
         Ok(redirect)
     }
 
-    /// The configuration of this pod's rules in a namespace with these addresses, in the kernel's order.
+    /// The configuration of this pod's rules in a namespace with these addresses, in the kernel's order. Ports, marks and the routing table
+    /// are the CNI's constants.
     ///
     /// # Errors
     /// The namespace has no address of its own yet.
@@ -125,14 +126,8 @@ impl Redirect {
         environment: &Environment,
     ) -> Result<Config, NoLocalAddress> {
         let addresses = decide_addresses(addresses, self.stack.value)?;
-        Ok(self.config(&Host { addresses, environment: environment.clone() }))
-    }
-
-    /// The configuration of this pod's rules where `host` says. Ports, marks and the routing table are the CNI's constants.
-    #[must_use]
-    pub fn config(&self, host: &Host) -> Config {
-        Config {
-            ipv6: host.addresses.ipv6,
+        Ok(Config {
+            ipv6: addresses.ipv6,
             mode: self.mode.value,
             proxy_uids: vec![self.uid.value.clone()],
             proxy_gids: vec![self.gid.value.clone()],
@@ -144,13 +139,13 @@ impl Redirect {
             outbound_ranges_exclude: self.exclude_outbound_ranges.value.clone(),
             outbound_ports_include: self.include_outbound_ports.value.clone(),
             outbound_ports_exclude: self.exclude_outbound_ports.value.clone(),
-            owner_groups_include: host.environment.groups_include.clone(),
-            owner_groups_exclude: host.environment.groups_exclude.clone(),
-            loopback: host.environment.loopback,
+            owner_groups_include: environment.groups_include.clone(),
+            owner_groups_exclude: environment.groups_exclude.clone(),
+            loopback: environment.loopback,
             dns: if self.dns.value { Dns::All } else { Dns::Off },
             drop_invalid: self.drop_invalid.value,
             ..Config::default()
-        }
+        })
     }
 
     /// Every parameter.

@@ -6,7 +6,7 @@ use protocol::pod::PodFacts;
 use redirect::annotations::Annotation;
 use redirect::config::{Dns, Mode};
 use redirect::enrol::SkipReason;
-use redirect::host::{Environment, Host, Stack, decide_addresses};
+use redirect::host::{Environment, Stack};
 use redirect::list::Selection;
 use redirect::parameters::{ProxyEnv, Redirect, Source, Sourced};
 use redirect::ruleset::{Id, Port};
@@ -215,8 +215,7 @@ fn the_configuration_adds_what_the_host_says() {
     let redirect = enrolled(|pod| env(pod, "ISTIO_META_DNS_CAPTURE", "1"));
     let environment =
         Environment::read(|name| (name == Environment::GROUPS).then(|| "java,202".to_owned())).unwrap();
-    let addresses = decide_addresses(["fd00:9::2".parse().unwrap()], redirect.stack.value).unwrap();
-    let config = redirect.config(&Host { addresses, environment });
+    let config = redirect.config_for(["fd00:9::2".parse().unwrap()], &environment).unwrap();
     assert!(config.ipv6);
     assert_eq!(config.dns, Dns::All);
     assert_eq!(

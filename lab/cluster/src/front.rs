@@ -3,7 +3,6 @@
 //! what a feature asks for.
 
 use std::fmt;
-use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -78,9 +77,6 @@ pub enum Effect {
         /// Pause before each.
         every: Duration,
     },
-    /// It is served from what was so many changes of the cluster ago: a read gives the objects of then, a watch repeats what came since. A
-    /// watch that begins with a list is left alone: no server lets it choose an older version.
-    Past(u64),
     /// A watch, open or new, stays open and tells nothing, no bookmark either, as long as the fault is there.
     Silence,
     /// A watch, open or new, gets an ERROR event with this code and ends.
@@ -106,17 +102,6 @@ impl Effect {
     }
 }
 
-/// Fault of a connection, before its first request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Connecting {
-    /// Accepted, and never served until the faults change.
-    Hang,
-    /// Reset at once.
-    Reset,
-    /// Reset when the client has begun the TLS handshake.
-    ResetHandshake,
-}
-
 /// A fault: matching requests, their number, and the effect.
 #[derive(Debug, Clone)]
 pub struct Fault {
@@ -134,8 +119,8 @@ pub struct Fault {
     pub pod: Option<String>,
     /// Number of requests to hit; then the fault is spent.
     pub times: Option<u32>,
-    /// Limits the fault to a time after it was added.
-    pub during: Option<Range<Duration>>,
+    /// Time after which it is over.
+    pub lasts: Option<Duration>,
     /// Effect.
     pub effect: Effect,
 }
@@ -152,7 +137,7 @@ impl Fault {
             user: None,
             pod: None,
             times: None,
-            during: None,
+            lasts: None,
             effect,
         }
     }
@@ -242,8 +227,8 @@ pub trait Front: Send + Sync {
     /// Begins anew, without faults and requests, for another scenario of the same cluster. What pods ask that have asked before is no longer recorded.
     fn renew(&self);
 
-    /// Effect on all new connections.
-    fn connections(&self, effect: Connecting);
+    /// Resets all new connections.
+    fn reset_connections(&self);
 
     /// Serves with another certificate, and closes the connections of before, but for upgraded ones: nobody answers what they ask.
     fn certify(&self, issuer: &dyn Issuer, valid_from: Option<SystemTime>) -> Result<(), LabError>;

@@ -40,7 +40,7 @@ use serde_json::{Value, json};
 
 pub use account::{DAEMONSET, SERVICE_ACCOUNT, SYSTEM_NAMESPACE, plugin_user, system_user};
 pub use chaos::{Actor, Chaos};
-pub use front::{Asked, Connecting, Effect, Fault, Filter, Front, InitialEvents, Verb};
+pub use front::{Asked, Effect, Fault, Filter, Front, InitialEvents, Verb};
 pub use issuer::{Identity, Issuer};
 pub use kubelet::Kubelet;
 pub use leftovers::Leftovers;

@@ -25,30 +25,27 @@ pub struct Unreachable(#[from] kube::Error);
 pub struct Upstream {
     /// Adds no credentials: those of a request are its sender's.
     client: Client,
-    /// The lab's own, for what a sender may not ask ([`cluster::Effect::Past`]).
-    pub(crate) own: Client,
 }
 
 impl Upstream {
-    /// Of two clients: one without credentials, and the lab's.
+    /// Of a client without credentials.
     #[must_use]
-    pub fn new(client: Client, own: Client) -> Self {
-        Self { client, own }
+    pub fn new(client: Client) -> Self {
+        Self { client }
     }
 
-    /// A server over the network; the configuration's credentials are the lab's. Must be called inside of a tokio runtime.
+    /// A server over the network, without the configuration's credentials. Must be called inside of a tokio runtime.
     ///
     /// # Errors
     /// The configuration makes no client.
     pub fn remote(config: &Config) -> Result<Self, Unreachable> {
         // How long a watch may be silent is for its client to say.
-        let mut patient = config.clone();
-        patient.read_timeout = None;
-        // A client of the front must see each 429, 503 and 504.
-        patient.default_retry = false;
-        let mut anonymous = patient.clone();
+        let mut anonymous = config.clone();
         anonymous.auth_info = AuthInfo::default();
-        Ok(Self { client: Client::try_from(anonymous)?, own: Client::try_from(patient)? })
+        anonymous.read_timeout = None;
+        // A client of the front must see each 429, 503 and 504.
+        anonymous.default_retry = false;
+        Ok(Self { client: Client::try_from(anonymous)? })
     }
 
     /// Sends a request on.

@@ -8,9 +8,7 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use cluster::{
-    Asked, Chaos, Connecting, Effect, Fault, Filter, Front, InitialEvents, Issuer, LabError, Verb,
-};
+use cluster::{Asked, Chaos, Effect, Fault, Filter, Front, InitialEvents, Issuer, LabError, Verb};
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
@@ -24,7 +22,6 @@ use tokio::time::Instant;
 use crate::answer::{self, Broken};
 use crate::forward::Upstream;
 use crate::identity::{BoundPod, Identity};
-use crate::past::Past;
 use crate::request;
 use crate::rules::Rules;
 use crate::stream::stream;
@@ -122,7 +119,6 @@ impl Proxy {
             Some(Effect::Drop) => return Err(Broken::Dropped.into()),
             Some(Effect::Garbage) => Sent::own(answer::garbage()),
             Some(Effect::Answer { code, retry_after }) => Sent::own(answer::failure(code, retry_after)),
-            Some(Effect::Past(changes)) => self.past(&asked, parts, body, changes).await?,
             _ => self.send(&asked, parts, body).await?,
         };
         let response = match fate {
@@ -171,29 +167,6 @@ impl Proxy {
         let denied = answer::denial(parts.status, &bytes);
         Ok(Sent { response: Response::from_parts(parts, answer::full(bytes)), denied })
     }
-
-    /// The answer of so many changes ago.
-    async fn past(
-        &self,
-        asked: &Asked,
-        mut parts: Parts,
-        body: Bytes,
-        changes: u64,
-    ) -> Result<Sent, BoxError> {
-        let past = Past { own: &self.upstream.own, asked, changes };
-        let uri = parts.uri.clone();
-        if asked.verb == Verb::Watch {
-            parts.uri = past.watch(&uri).await?.unwrap_or(uri);
-            return self.send(asked, parts, body).await;
-        }
-        let now = self.send(asked, parts, body).await?;
-        let is_known = now.response.status().is_success() || now.response.status() == StatusCode::NOT_FOUND;
-        let is_of_objects = asked.resource.as_deref().is_some_and(|resource| !resource.contains('/'));
-        if !matches!(asked.verb, Verb::Get | Verb::List) || !is_known || !is_of_objects {
-            return Ok(now);
-        }
-        Ok(Sent::own(past.read(&uri).await?))
-    }
 }
 
 /// An answer, and what it denies.
@@ -211,17 +184,10 @@ impl Sent {
 impl Handler for Proxy {
     /// Applies a fault to a new connection.
     async fn connected(&self, stream: TcpStream) -> Option<TcpStream> {
-        let mut changes = self.rules.changes();
-        match self.rules.connecting() {
-            None => return Some(stream),
-            Some(Connecting::Hang) => {
-                changes.changed().await.ok()?;
-                return Some(stream);
-            }
-            Some(Connecting::ResetHandshake) => stream.readable().await.ok()?,
-            Some(Connecting::Reset) => {}
+        if !self.rules.resets_connections() {
+            return Some(stream);
         }
-        // Closed with bytes that nobody read, or without lingering: the client sees a reset.
+        // Closed without lingering: the client sees a reset.
         let _best_effort = stream.set_zero_linger();
         None
     }
@@ -249,8 +215,8 @@ impl Front for Proxy {
         self.record.clear();
     }
 
-    fn connections(&self, effect: Connecting) {
-        self.rules.connections(effect);
+    fn reset_connections(&self) {
+        self.rules.reset_connections();
     }
 
     fn certify(&self, issuer: &dyn Issuer, valid_from: Option<SystemTime>) -> Result<(), LabError> {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cluster::{Asked, Connecting, Effect, Fault, Verb};
+use cluster::{Asked, Effect, Fault, Verb};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -22,7 +22,7 @@ impl Rule {
     fn strikes(&mut self, asked: &Asked) -> bool {
         let fault = &self.fault;
         let spent = fault.times.is_some_and(|times| self.hits >= times);
-        let in_time = fault.during.as_ref().is_none_or(|during| during.contains(&self.added.elapsed()));
+        let in_time = fault.lasts.is_none_or(|lasts| self.added.elapsed() < lasts);
         if spent || !in_time || !meant(fault, asked) {
             return false;
         }
@@ -46,7 +46,7 @@ fn meant(fault: &Fault, asked: &Asked) -> bool {
 struct All {
     last: u64,
     rules: Vec<Rule>,
-    connecting: Option<Connecting>,
+    resets_connections: bool,
 }
 
 /// The faults of a front.
@@ -83,12 +83,12 @@ impl Rules {
     pub(crate) fn clear(&self) {
         self.change(|all| {
             all.rules.clear();
-            all.connecting = None;
+            all.resets_connections = false;
         });
     }
 
-    pub(crate) fn connections(&self, effect: Connecting) {
-        self.change(|all| all.connecting = Some(effect));
+    pub(crate) fn reset_connections(&self) {
+        self.change(|all| all.resets_connections = true);
     }
 
     /// Changes with every fault that is added or removed.
@@ -96,9 +96,9 @@ impl Rules {
         self.changed.subscribe()
     }
 
-    /// Effect on a new connection.
-    pub(crate) fn connecting(&self) -> Option<Connecting> {
-        self.lock().connecting
+    /// True if new connections are reset.
+    pub(crate) fn resets_connections(&self) -> bool {
+        self.lock().resets_connections
     }
 
     /// Counts a request against the rules: the holds that it has to wait for, and what ends it.

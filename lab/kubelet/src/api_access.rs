@@ -38,7 +38,7 @@ impl From<&ApiServer> for ApiAccess {
         let server = own.clone();
         Self {
             client: own.client(),
-            upstream: Upstream::new(own.anonymous_client(), own.client()),
+            upstream: Upstream::new(own.anonymous_client()),
             names: own.names().to_vec(),
             issuer: Arc::clone(own.authority()) as Arc<dyn Issuer>,
             news: Arc::new(move || Box::new(Revisions(server.revisions()))),

@@ -58,8 +58,7 @@ impl Machines for NetnsCluster {
     /// For whoever connects to it: the lab's own kubelets and controllers do not. What it does not answer is a fault of that length.
     async fn restart_api(&self, away: Duration) -> Result<(), LabError> {
         for effect in [Effect::Cut { after: 0 }, Effect::Drop] {
-            let of_all = Fault::on(Verb::Get, "", effect);
-            self.front.add(Fault { verb: None, during: Some(Duration::ZERO..away), ..of_all });
+            self.front.add(Fault { lasts: Some(away), ..Fault::always(effect) });
         }
         Ok(())
     }

@@ -110,7 +110,9 @@ impl Cluster for NetnsCluster {
     }
 
     async fn comes_up(&self, pod: &PodName, deadline: Duration) -> Result<(), LabError> {
-        Ok(self.seen(pod).await?.slot.running(deadline).await?)
+        let up = async { self.seen(pod).await?.slot.running(deadline).await };
+        let late = || Error::Deadline { what: format!("the start of pod {pod}"), deadline };
+        Ok(tokio::time::timeout(deadline, up).await.map_err(|_| late())??)
     }
 
     async fn logs(&self) -> Result<Vec<String>, LabError> {

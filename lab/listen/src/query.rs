@@ -28,19 +28,6 @@ impl Query {
     pub fn is_true(&self, name: &str) -> bool {
         matches!(self.get(name), Some("true" | "1" | "True"))
     }
-
-    /// The same with other values.
-    #[must_use]
-    pub fn with(mut self, others: &[(&str, &str)]) -> Self {
-        self.0.retain(|(key, _)| others.iter().all(|(other, _)| key != other));
-        self.0.extend(others.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
-        self
-    }
-
-    #[must_use]
-    pub fn text(&self) -> String {
-        form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
-    }
 }
 
 /// Percent-decoding of one path segment; `+` stays.

@@ -283,7 +283,7 @@ impl Control {
                 let upstream = Upstream::remote(&config(&self.kubeconfig(&server())?).await?);
                 upstream.map_err(|error| Error::Other("reach the API server", error.to_string()))
             }
-            Server::Embedded(api, _) => Ok(Upstream::new(api.anonymous_client(), api.client())),
+            Server::Embedded(api, _) => Ok(Upstream::new(api.anonymous_client())),
         }
     }
 }

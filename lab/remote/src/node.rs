@@ -63,7 +63,8 @@ impl RemoteNode {
                         Progress::NoImage(why) => return Err(Error::Missing(format!("image {why}"))),
                     }
                 }
-                event = events.try_next() => {
+                // Which sandbox an event is about is known once the pod is.
+                event = events.try_next(), if last.is_some() => {
                     let event = event?.ok_or_else(ended)?;
                     if let Some(pod) = &last && let Some(start) = sandbox_failure(&event, pod) {
                         return Ok((pod.clone(), start));

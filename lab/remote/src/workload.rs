@@ -15,7 +15,7 @@ use kube::Api;
 
 use crate::error::Error;
 use crate::logs;
-use crate::watch::first_line;
+use crate::watch::{first_line, until};
 
 /// A pod with an address.
 #[derive(Debug)]
@@ -51,8 +51,20 @@ impl Workload for RemotePod {
     }
 
     async fn said(&self, container: &str, fragment: &str) -> Result<String, LabError> {
-        let line = first_line(&self.pods, &self.pod.name, container, fragment);
         let what = || format!("a line with {fragment:?} of container {container}");
+        let line = async {
+            loop {
+                let before = container_id(&self.now().await?, container);
+                match first_line(&self.pods, &self.pod.name, container, fragment).await {
+                    // Its log ended with it, and it may start again.
+                    Err(Error::Missing(_)) => {
+                        let again = |pod: &Pod| container_id(pod, container) != before;
+                        until(&self.pods, &self.pod.name, what, self.deadline, again).await?;
+                    }
+                    found => return found,
+                }
+            }
+        };
         let line = tokio::time::timeout(self.deadline, line).await;
         Ok(line.map_err(|_| Error::Deadline { what: what(), deadline: self.deadline })??)
     }

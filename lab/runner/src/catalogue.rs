@@ -29,9 +29,12 @@ pub const NEEDS: [&str; 7] =
 
 /// The tag of a scenario that needs the machine for itself: cucumber runs it alone.
 const SERIAL: &str = "serial";
-/// The tags of features that are begun before the others, in this order: what keeps a core busy all the time, so that none is idle while the
-/// rest waits, and what waits long.
-const EARLY: [&str; 2] = ["busy", "long"];
+/// The tag of what keeps a core at work all the time.
+const BUSY: &str = "busy";
+/// The tag of what waits long.
+const LONG: &str = "long";
+/// Part of the other scenarios that those which wait long are spread over.
+const SPREAD: f64 = 0.75;
 /// Prefix of tags that name a defect which the scenario must catch.
 const MUTANT: &str = "mutant:";
 
@@ -55,10 +58,27 @@ pub struct Entry {
     pub repetition: Option<u16>,
 }
 
-/// Rank of a feature: those of a lower one are begun first.
+/// Features of one scenario each in the order in which they are begun: what keeps a core busy, then the others, what waits long spread evenly over the
+/// first part of them. So no core is idle while all that runs waits, and none waits alone at the end.
 #[must_use]
-pub fn rank(feature: &gherkin::Feature) -> usize {
-    EARLY.iter().position(|early| feature.tags.iter().any(|tag| tag == early)).unwrap_or(EARLY.len())
+pub fn in_turn(features: Vec<gherkin::Feature>) -> Vec<gherkin::Feature> {
+    let single = features.into_iter().flat_map(|mut feature| {
+        let scenarios = std::mem::take(&mut feature.scenarios);
+        scenarios.into_iter().map(move |one| gherkin::Feature { scenarios: vec![one], ..feature.clone() })
+    });
+    let has = |feature: &gherkin::Feature, tag: &str| {
+        feature.tags.iter().chain(&feature.scenarios[0].tags).any(|own| own == tag)
+    };
+    let (mut begun, others): (Vec<_>, Vec<_>) = single.partition(|one| has(one, BUSY));
+    let (long, short): (Vec<_>, Vec<_>) = others.into_iter().partition(|one| has(one, LONG));
+    let over = |all: Vec<gherkin::Feature>, part: f64| {
+        let step = part / all.len() as f64;
+        all.into_iter().enumerate().map(move |(number, one)| (number as f64 * step, one))
+    };
+    let mut rest: Vec<_> = over(long, SPREAD).chain(over(short, 1.0)).collect();
+    rest.sort_by(|one, other| one.0.total_cmp(&other.0));
+    begun.extend(rest.into_iter().map(|(_, one)| one));
+    begun
 }
 
 /// Needs of a scenario with these tags.
@@ -293,9 +313,8 @@ fn entry(
     let mut tags = vec![group.clone()];
     for tag in feature.tags.iter().chain(&scenario.tags) {
         let known = NEEDS.contains(&tag.as_str()) || OPTIONAL.contains(&tag.as_str());
-        let marks = [SERIAL, back_ends::TAG, MILLRACE].contains(&tag.as_str())
-            || EARLY.contains(&tag.as_str())
-            || tag.starts_with(MUTANT);
+        let marks =
+            [SERIAL, BUSY, LONG, back_ends::TAG, MILLRACE].contains(&tag.as_str()) || tag.starts_with(MUTANT);
         if !known && !marks {
             bail!(
                 "{file}:{}: the tag @{tag} is no need that anything probes, no binary, not @serial, @busy, @long, @millrace or @every-back-end, and names no defect",

@@ -17,7 +17,6 @@ use crate::errors;
 use crate::ledger::Extra;
 use crate::steps::backend::taken;
 use crate::steps::faults::described;
-use crate::steps::taint::controller;
 use crate::steps::world::{Lab, LabWorld};
 
 /// Deadline of an end: each of its steps has one of its own, of two minutes at most.
@@ -72,14 +71,10 @@ fn judge_end(extra: &mut Extra, left: &Leftovers, expected: &[String]) {
 
 /// Denied requests of the agent, or of a taint controller. Every scenario checks it: a chart that lacks a right is wrong in all of them.
 fn denied(world: &LabWorld) -> Result<Vec<String>, LabError> {
-    let agent = (!world.agent.applied.is_empty() && !world.agent.tried).then(cluster::plugin_user);
-    let controller = world.taints.controllers.has_charts_rights().then(controller::user);
-    match world.cluster.as_deref() {
-        Some(tier) if agent.is_some() || controller.is_some() => {
-            tier.denials(&|one| [&agent, &controller].into_iter().flatten().any(|user| *user == one.user))
-        }
-        _ => Ok(Vec::new()),
-    }
+    let Some(tier) = world.cluster.as_deref() else { return Ok(Vec::new()) };
+    let mut denied = world.agent.account.denied(tier)?;
+    denied.extend(world.taints.controllers.account.denied(tier)?);
+    Ok(denied)
 }
 
 /// Nobody stands before the API server of somebody's cluster: there the record says so.
@@ -108,7 +103,7 @@ async fn logged(lab: &Lab, world: &LabWorld) -> Result<Option<String>, LabError>
 
 /// A crash of the node agent or of a taint controller, where the run deploys them.
 async fn crashed(world: &LabWorld) -> Result<Option<String>, kube::Error> {
-    let is_deployed = !world.agent.applied.is_empty() || world.taints.controllers.has_charts_rights();
+    let is_deployed = world.agent.account.is_there() || world.taints.controllers.account.is_there();
     let Some(tier) = world.cluster.as_deref().filter(|_| is_deployed) else { return Ok(None) };
     let pods: Api<Pod> = Api::namespaced(tier.client(), SYSTEM_NAMESPACE);
     let pods = pods.list(&ListParams::default()).await?;

@@ -77,6 +77,12 @@ impl Ledger {
                 // It ended early: a later step may have expected it.
                 record.notes.extend(extra.wrong.iter().map(|wrong| format!("wrong until then: {wrong}")));
             }
+            if record.verdict != Verdict::Pass || extra.wrong.is_some() {
+                // Something else is the reason.
+                record
+                    .notes
+                    .extend(extra.fault.iter().map(|fault| format!("a fault of the lab beside it: {fault}")));
+            }
             if let Some((verdict, reason)) = at_end(record.verdict, extra.wrong, extra.fault) {
                 (record.verdict, record.reason) = (verdict, Some(reason));
                 record.step_kind = Some(StepKind::End);

@@ -9,7 +9,7 @@ use anyhow::bail;
 use cluster::network::{FAMILIES, NETWORKS};
 use injector::{Config, InjectError, Placement, Programming, inject};
 use protocol::pod::PodFacts;
-use redirect::host::{Environment, Host, decide_addresses};
+use redirect::host::Environment;
 use redirect::{Enrolment, Redirect, enrol};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -247,8 +247,7 @@ impl Pod {
         let redirect = self.redirect()?;
         let mut addresses = addresses.to_vec();
         addresses.sort_by_key(IpAddr::is_ipv6);
-        let addresses = decide_addresses(addresses, redirect.stack.value)?;
-        Ok(redirect.config(&Host { addresses, environment: Environment::default() }))
+        Ok(redirect.config_for(addresses, &Environment::default())?)
     }
 
     /// Object for the API, injected by a stand-in.

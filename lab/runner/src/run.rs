@@ -234,8 +234,7 @@ async fn scenarios(
             }
         }
     }
-    features.retain(|feature| !feature.scenarios.is_empty());
-    features.sort_by_key(catalogue::rank);
+    let features = catalogue::in_turn(features);
     let lab = Lab::new(Arc::clone(plan), Arc::clone(catalogue), ledger.clone(), session);
     let after = Arc::clone(&lab);
     let runner = runner::Basic::default()

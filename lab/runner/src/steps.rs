@@ -34,9 +34,10 @@
 //! | [`taint`] | taints of nodes, and who minds them |
 //! | [`truth`] | the truth table |
 //!
-//! [`world`] is what they share: a scenario's state; [`files`] is how they reach the node's, [`events`] how they list events, [`wait`] how they wait.
+//! [`world`] is what they share: a scenario's state; [`account`] is what the chart's accounts were denied, [`files`] is how they reach the node's, [`events`] how they list events, [`wait`] how they wait.
 #![expect(clippy::needless_pass_by_value, reason = "a step's parts arrive as values that it owns")]
 
+pub mod account;
 pub mod agent;
 pub mod backend;
 pub mod call;

@@ -108,13 +108,7 @@ impl FromStr for Families {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "IPv4" => Ok(Self::V4),
-            "IPv6" => Ok(Self::V6),
-            "IPv4 and IPv6" => Ok(Self::V4V6),
-            "IPv6 and IPv4" => Ok(Self::V6V4),
-            other => Err(format!("{other:?} names no families")),
-        }
+        serde_json::from_value(text.into()).map_err(|_| format!("{text:?} names no families"))
     }
 }
 
@@ -381,14 +375,15 @@ impl Tier {
     pub async fn end(self, applied: &[Value]) -> Result<Leftovers, LabError> {
         match self.0 {
             Parts::Embedded(cluster, control) => {
-                let left = cluster.stop().await?;
+                // The one ends even if the other does not.
+                let left = cluster.stop().await;
                 if let Some(control) = control {
                     control
                         .end()
                         .await
                         .map_err(|error| LabError::harness("end a control plane", format!("{error:#}")))?;
                 }
-                Ok(left)
+                Ok(left?)
             }
             Parts::Remote(cluster) => Ok(cluster.end(applied).await),
         }

@@ -87,8 +87,12 @@ impl Writer {
             }
             Scenario::Hook(which, Hook::Failed(_, info)) => {
                 if let Some(running) = self.running.get_mut(id) {
-                    running.record.verdict = Verdict::Inconclusive;
-                    running.record.reason = Some(format!("the {which} hook failed: {}", text_of(&info)));
+                    let why = format!("the {which} hook failed: {}", text_of(&info));
+                    if running.record.verdict == Verdict::Pass {
+                        (running.record.verdict, running.record.reason) = (Verdict::Inconclusive, Some(why));
+                    } else {
+                        running.record.notes.push(why);
+                    }
                 }
             }
             Scenario::Finished => {

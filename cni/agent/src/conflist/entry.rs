@@ -2,6 +2,7 @@
 //! Our entry: what the plugin is told, generated from the settings or made of the operator's template.
 
 use netfilter::Wish;
+use protocol::netconf::NetConf;
 use serde_json::{Map, Value, json};
 
 use super::OUR_TYPE;
@@ -9,7 +10,7 @@ use super::document::{Document, Members};
 use super::scan::DirectorySnapshot;
 use crate::settings::Settings;
 
-/// `cniVersion` of a configuration that holds our entry alone.
+/// `cniVersion` of a configuration that holds our entry alone, unless the template has one.
 const VERSION: &str = "0.3.1";
 
 /// Key and value that make STATUS depend on the agent.
@@ -39,11 +40,34 @@ pub fn is_gated(now: &DirectorySnapshot) -> bool {
     texts.filter_map(|text| Document::parse(text).ok()).any(|list| list.ours().into_iter().any(gated))
 }
 
-/// Our entry as it stands in a list.
+/// Our entry as the plugin reads it; `None` if the settings make none.
+#[must_use]
+pub fn as_read(settings: &Settings) -> Option<NetConf> {
+    NetConf::parse(standalone(settings).ok()?.to_string().as_bytes()).ok()
+}
+
+/// Our entry as it stands in a list, which has the version.
 ///
 /// # Errors
 /// The settings make none.
 pub fn chained(settings: &Settings) -> Result<Value, EntryError> {
+    let mut keys = made(settings)?;
+    keys.remove("cniVersion");
+    Ok(Value::Object(keys))
+}
+
+/// Our entry as a configuration of its own: for Multus.
+///
+/// # Errors
+/// The settings make none.
+pub fn standalone(settings: &Settings) -> Result<Value, EntryError> {
+    let mut keys = made(settings)?;
+    keys.entry("cniVersion").or_insert_with(|| VERSION.into());
+    Ok(Value::Object(keys))
+}
+
+/// What is generated, under what the template says.
+fn made(settings: &Settings) -> Result<Map<String, Value>, EntryError> {
     if !settings.blocked.is_empty() {
         return Err(EntryError::Blocked(settings.blocked.clone()));
     }
@@ -61,21 +85,7 @@ pub fn chained(settings: &Settings) -> Result<Value, EntryError> {
         }
         keys.extend(template);
     }
-    // It belongs to the list.
-    keys.remove("cniVersion");
-    Ok(Value::Object(keys))
-}
-
-/// Our entry as a configuration of its own: for Multus.
-///
-/// # Errors
-/// The settings make none.
-pub fn standalone(settings: &Settings) -> Result<Value, EntryError> {
-    let mut entry = chained(settings)?;
-    if let Some(keys) = entry.as_object_mut() {
-        keys.insert("cniVersion".to_owned(), VERSION.into());
-    }
-    Ok(entry)
+    Ok(keys)
 }
 
 fn generated(settings: &Settings) -> Result<Map<String, Value>, EntryError> {
@@ -118,11 +128,24 @@ fn selectors(text: &str) -> Result<Value, EntryError> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use protocol::netconf::{LogLevel, NetConf};
+    use protocol::netconf::LogLevel;
 
     use super::*;
     use crate::settings::build::{NodeFacts, build};
     use crate::settings::layers::Layers;
+
+    #[test]
+    fn a_version_of_the_template_counts_where_there_is_no_list() {
+        let entry = |template: &str| {
+            let environment = BTreeMap::from([("CNI_NETWORK_CONFIG".to_owned(), template.to_owned())]);
+            let values = Layers::new(BTreeMap::new(), &environment).values();
+            let settings = build(&values, &NodeFacts::default()).0;
+            assert_eq!(chained(&settings).unwrap().get("cniVersion"), None);
+            standalone(&settings).unwrap()["cniVersion"].clone()
+        };
+        assert_eq!(entry(r#"{"cniVersion": "1.0.0"}"#), "1.0.0");
+        assert_eq!(entry("{}"), VERSION);
+    }
 
     #[test]
     fn what_a_template_says_by_old_keys_is_not_hidden_by_generated_ones() {
@@ -130,8 +153,7 @@ mod tests {
             let said = [("CNI_NETWORK_CONFIG", template), ("EXCLUDE_NAMESPACES", "kube-system")];
             let environment: BTreeMap<_, _> = said.map(|(key, value)| (key.into(), value.into())).into();
             let values = Layers::new(BTreeMap::new(), &environment).values();
-            let entry = standalone(&build(&values, &NodeFacts::default()).0).unwrap();
-            let netconf = NetConf::parse(entry.to_string().as_bytes()).unwrap();
+            let netconf = as_read(&build(&values, &NodeFacts::default()).0).unwrap();
             (netconf.log_level, netconf.exclude_namespaces)
         };
         let old =

@@ -125,11 +125,6 @@ impl DirectorySnapshot {
         let others = self.usable().flat_map(|(_, document)| document.others()).flatten();
         others.chain([super::OUR_TYPE.to_owned()]).collect()
     }
-
-    /// The files that runtimes do not take although their names say that they should, with the reason of each.
-    pub fn refused(&self) -> impl Iterator<Item = (&str, Unusable)> {
-        self.files.keys().filter_map(|name| Some((name.as_str(), self.valid(name).err()?)))
-    }
 }
 
 /// Reason for which a file is skipped.

@@ -42,7 +42,7 @@ impl Fight {
         self.wait
     }
 
-    /// Backoff from `now` on, during which the configuration is left alone.
+    /// Backoff from `now` on, during which what is fought over is left alone.
     #[must_use]
     pub fn hold(&self, now: Instant) -> Option<Duration> {
         self.until.and_then(|until| until.checked_duration_since(now)).filter(|wait| !wait.is_zero())

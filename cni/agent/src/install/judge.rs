@@ -170,7 +170,7 @@ impl Judge {
         self.failures = if broken { self.failures + 1 } else { 0 };
         let wait = match self.failures {
             0 => NET,
-            many => SOON.saturating_mul(1 << many.min(10)).min(LATE),
+            many => SOON.saturating_mul(1 << (many - 1).min(10)).min(LATE),
         };
         [&self.fight, &self.files].into_iter().filter_map(|fight| fight.hold(begun)).fold(wait, Duration::min)
     }

@@ -56,7 +56,7 @@ pub enum Written {
     Not,
     /// It was not there, or is to be another one now.
     New,
-    /// It is to be what this process wrote before: somebody else had replaced it.
+    /// It is to be what this process wrote before: somebody else had replaced or removed it.
     Again,
 }
 

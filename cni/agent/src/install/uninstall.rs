@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use protocol::agent::SOCKET;
 use protocol::netconf::BACKEND_RECORD;
 
 use super::sandboxes::Uses;
@@ -13,15 +14,16 @@ use crate::conflist::leave;
 use crate::conflist::plan::Step;
 use crate::conflist::scan::DirectorySnapshot;
 use crate::files::{self, Doing, FileError, Replaced};
+use crate::serve::LOG_SOCKET;
 use crate::settings::{Places, Settings};
 
 /// Other files of ours in the run directory.
 const RUN_FILES: [&str; 10] = [
     claim::CLAIM,
     claim::NEW,
-    "agent.sock",
+    SOCKET,
     ".agent.sock.new",
-    "log.sock",
+    LOG_SOCKET,
     ".log.sock.new",
     "pluginevent.sock",
     BACKEND_RECORD,

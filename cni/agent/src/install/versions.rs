@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 
 use crate::conflist::NEWEST;
@@ -74,11 +76,11 @@ impl Versions {
 fn ask(path: &Path) -> Option<VersionReply> {
     let mut command = Command::new(path);
     command.env_clear().env("CNI_COMMAND", "VERSION");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn().ok()?;
     let text = talk(&mut child);
-    // It may have ended by itself.
-    let _ = child.kill();
+    // With what it started, as far as that has not ended by itself.
+    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     let _ = child.wait();
     serde_json::from_slice(&text?).ok()
 }
@@ -86,7 +88,7 @@ fn ask(path: &Path) -> Option<VersionReply> {
 fn talk(child: &mut Child) -> Option<Vec<u8>> {
     let (mut stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);
     let (send, receive) = mpsc::channel();
-    // It ends with the child, at the latest.
+    // It ends with the child's group, at the latest.
     std::thread::spawn(move || {
         // One that does not want to hear it may answer all the same.
         let _ = stdin.write_all(format!("{{\"cniVersion\":\"{NEWEST}\"}}").as_bytes());

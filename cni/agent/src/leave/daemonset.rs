@@ -5,13 +5,10 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::decide::Watched;
-use crate::api::{Change, Client, Following, Resource};
+use crate::api::Change;
 use crate::metrics::RestartReason;
-use crate::settings::OwnPod;
 
 /// Watched state of the DaemonSet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,7 +22,7 @@ pub(super) struct WatchedDaemonSet {
 
 /// Fields read of it.
 #[derive(Deserialize)]
-struct SlimSet {
+pub(super) struct SlimSet {
     metadata: SlimMetadata,
     #[serde(default)]
     spec: SlimSpec,
@@ -56,7 +53,7 @@ struct SlimPod {
 }
 
 impl WatchedDaemonSet {
-    fn hear(mut self, change: Change<SlimSet>) -> Self {
+    pub(super) fn hear(mut self, change: Change<SlimSet>) -> Self {
         let there = Watched::There { live: true };
         self.cut = match &change {
             Change::Lost(lost) => {
@@ -83,25 +80,6 @@ impl WatchedDaemonSet {
             Change::Alive | Change::Lost(_) => self,
         }
     }
-}
-
-/// Follows the DaemonSet until cancelled.
-pub(super) async fn follow(
-    client: Client,
-    own: &OwnPod,
-    seen: &watch::Sender<WatchedDaemonSet>,
-    cancel: &CancellationToken,
-) {
-    let resource = Resource::daemon_set(&own.namespace, &own.daemonset);
-    let following = Following::new(client, resource);
-    let tell = |change: Change<SlimSet>| {
-        seen.send_if_modified(|held| {
-            let before = *held;
-            *held = before.hear(change);
-            *held != before
-        });
-    };
-    following.run(tell, cancel).await;
 }
 
 #[cfg(test)]

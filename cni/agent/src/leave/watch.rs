@@ -9,10 +9,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::{FIRST_WAIT, once, until_told};
-use super::daemonset::{self, WatchedDaemonSet};
+use super::daemonset::{SlimSet, WatchedDaemonSet};
 use super::decide::{DaemonSetAnswer, Decision, LeaveReason, Observations, decide};
 use super::own::OwnFacts;
-use crate::api::{Client, Token};
+use crate::api::{Change, Client, Following, Resource, Token};
+use crate::metrics::{self, Metrics};
 use crate::settings::OwnPod;
 use crate::time::pause;
 
@@ -72,9 +73,21 @@ impl Leave {
     }
 
     /// Follows the DaemonSet until cancelled.
-    pub async fn follow(&self, cancel: CancellationToken) {
+    pub async fn follow(&self, metrics: &Metrics, cancel: &CancellationToken) {
         let Some(client) = self.client() else { return };
-        daemonset::follow(client.clone(), &self.own, &self.seen, &cancel).await;
+        let following =
+            Following::new(client.clone(), Resource::daemon_set(&self.own.namespace, &self.own.daemonset));
+        let tell = |change: Change<SlimSet>| {
+            if let Change::Lost(lost) = &change {
+                metrics.watch_restarted(metrics::Watched::DaemonSet, lost.reason);
+            }
+            self.seen.send_if_modified(|held| {
+                let before = *held;
+                *held = before.hear(change);
+                *held != before
+            });
+        };
+        following.run(tell, cancel).await;
     }
 
     /// Asks at the start until something is said, and again as soon as the agent's pod is being deleted.
@@ -90,7 +103,7 @@ impl Leave {
             let deletion = async {
                 if facts.wait_for(|facts| facts.deleting).await.is_ok() {
                     self.lock().deleted = Some(Instant::now());
-                    let asked = self.ask(client, AT_DELETION, false);
+                    let asked = self.ask(client, AT_DELETION);
                     if let Some(decision) = self.ends.run_until_cancelled(asked).await {
                         tracing::info!(target: "cni-agent", ?decision, "the agent's pod is being deleted; asked for the DaemonSet");
                     }
@@ -106,7 +119,7 @@ impl Leave {
         self.ends.cancel();
         let grace = self.seen.borrow().grace;
         let decision = match self.client().filter(|_| !always_uninstall) {
-            Some(client) => self.ask(client, budget(grace), always_uninstall).await,
+            Some(client) => self.ask(client, budget(grace)).await,
             None => self.decide_unasked(always_uninstall),
         };
         let (what, reason) = match &decision {
@@ -118,7 +131,7 @@ impl Leave {
     }
 
     /// Asks until the answers suffice for a decision.
-    async fn ask(&self, client: &Client, budget: Duration, always_uninstall: bool) -> Decision {
+    async fn ask(&self, client: &Client, budget: Duration) -> Decision {
         let asked = Instant::now();
         let mut seen = self.seen.subscribe();
         let mut wait = FIRST_WAIT;
@@ -127,8 +140,7 @@ impl Leave {
             let answer = self.of_its_pod(once(client, &self.own, limit).await);
             self.lock().later.push((self.begin.elapsed(), answer.clone()));
             let last = asked.elapsed() + wait >= budget;
-            let observed =
-                Observations { asked_for: asked.elapsed(), last, ..self.observations(always_uninstall) };
+            let observed = Observations { asked_for: asked.elapsed(), last, ..self.observations() };
             if let Some(decision) = decide(&observed) {
                 return decision;
             }
@@ -157,15 +169,14 @@ impl Leave {
     }
 
     fn decide_unasked(&self, always_uninstall: bool) -> Decision {
-        let seen = Observations { last: true, ..self.observations(always_uninstall) };
+        let seen = Observations { last: true, always_uninstall, ..self.observations() };
         decide(&seen)
             .unwrap_or_else(|| Decision::Keep(LeaveReason::Silent("there is nobody to ask".to_owned())))
     }
 
-    fn observations(&self, always_uninstall: bool) -> Observations {
+    fn observations(&self) -> Observations {
         let Answers { start, later, .. } = &*self.lock();
         Observations {
-            always_uninstall,
             knows_itself: self.own.is_known(),
             start: start.clone(),
             watched: self.seen.borrow().watched,

@@ -218,7 +218,7 @@ async fn who_does_not_know_its_pod_asks_nobody() {
     let script = Script::new([]);
     let leave = Leave::new(Some(script.client()), own(""), watch::channel(OwnFacts::default()).1);
     leave.watch(CancellationToken::new()).await;
-    leave.follow(CancellationToken::new()).await;
+    leave.follow(&Metrics::default(), &CancellationToken::new()).await;
     assert_eq!(leave.conclude(false).await, Decision::Uninstall(LeaveReason::Stranger));
     assert_eq!(leave.conclude(true).await, Decision::Uninstall(LeaveReason::Always));
     assert_eq!(script.asked(), [""; 0]);

@@ -132,6 +132,8 @@ label! {
         ConfigMap = "configmap",
         /// Nodes, or the agent's own node.
         Nodes = "nodes",
+        /// The agent's own.
+        DaemonSet = "daemonset",
     }
 }
 

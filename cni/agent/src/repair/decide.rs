@@ -66,7 +66,7 @@ pub enum ActionResult {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum RepairAction {
-    /// Writes a pod's rules; ends with [`RepairEvent::ActionResult`], as the next two.
+    /// Writes a pod's rules; ends with [`RepairEvent::Done`], as the next two.
     Repair(Enrolled),
     Delete(Arc<NodePod>),
     Label(Arc<NodePod>),
@@ -157,9 +157,7 @@ impl Controller {
     /// Takes other rules. At the start they change several times, as the API server says what is allowed.
     fn go_by(&mut self, rules: Rules, now: Time, out: &mut Vec<RepairAction>) {
         let (new, old) = (&rules.settings, &self.rules.settings);
-        let acts = |of: &RepairSettings| {
-            (of.policies.clone(), of.fallback, of.label.clone(), of.act_on_unredirected)
-        };
+        let acts = |of: &RepairSettings| (of.policy, of.fallback, of.label.clone(), of.act_on_unredirected);
         let is_same = acts(new) == acts(old);
         self.rules = rules;
         for (uid, before) in std::mem::take(&mut self.pods) {
@@ -185,6 +183,7 @@ impl Controller {
         let scope = scope(&pod, &self.rules);
         let broken = if scope == RepairScope::Out { None } else { detect(&pod, &self.rules) };
         let known = self.pods.entry(uid.clone()).or_insert_with(|| Tracked::new(Arc::clone(&pod), now));
+        let had_label = known.has_label(&self.rules.settings);
         known.pod = pod;
         known.survey.observe(&known.pod, matches!(scope, RepairScope::In(_)), now);
         known.scope = scope;
@@ -203,24 +202,21 @@ impl Controller {
         if known.broken.is_none() {
             known.since = now;
         }
+        let labels = self.rules.settings.policy == Some(RepairPolicy::Label);
+        let is_busy = self.busy.as_ref().is_some_and(|busy| busy.is_about(&uid));
         if known.broken != broken {
             let is_done = known.failed_before(broken.as_ref());
             known.broken = broken;
             // Another failure after all that was done: not at once again, and no later than without it.
-            let is_busy = self.busy.as_ref().is_some_and(|busy| busy.is_about(&uid));
             let at = now + after(known.attempts);
             known.due = (!is_busy && !is_done).then(|| known.due.map_or(at, |due| due.min(at)));
+        } else if labels && !is_busy && had_label && !known.has_label(&self.rules.settings) {
+            // Somebody took it away.
+            known.due = Some(now);
         }
-        if self.policy() == Some(RepairPolicy::Label) {
+        if labels {
             self.count_skipped(&uid, out);
         }
-    }
-
-    /// The first policy that is on.
-    fn policy(&self) -> Option<RepairPolicy> {
-        let order = [RepairPolicy::Repair, RepairPolicy::Delete, RepairPolicy::Label];
-        let policies = &self.rules.settings.policies;
-        order.into_iter().find(|policy| policies.contains(policy))
     }
 
     /// A pod that has the label already is counted each time that it is seen, as upstream does.
@@ -247,7 +243,7 @@ impl Controller {
     }
 
     fn act(&mut self, uid: &str, now: Time, out: &mut Vec<RepairAction>) {
-        let policy = self.policy();
+        let policy = self.rules.settings.policy;
         let Some(known) = self.pods.get_mut(uid) else { return };
         known.due = None;
         // A pod that came up while the last request was in flight is left alone, whatever became of that.
@@ -318,8 +314,8 @@ impl Controller {
     ) {
         let fallback = self.rules.settings.fallback;
         let Some(known) = self.pods.get_mut(uid) else { return };
-        if !known.emitted.contains(&Once::Unrepairable(true)) {
-            known.emitted.push(Once::Unrepairable(true));
+        if !known.emitted.contains(&Once::Unrepairable) {
+            known.emitted.push(Once::Unrepairable);
             out.push(RepairAction::Unrepairable(reason));
             out.push(RepairAction::Tell(
                 Arc::clone(&known.pod),

@@ -6,31 +6,43 @@
 
 use std::sync::Arc;
 
+use netfilter::{Wish, backend};
 use protocol::pod::PodFacts;
 use redirect::skip::{Exclusions, NamedPod, precheck};
 use redirect::{Enrolment, Redirect, enrol};
 
+use crate::conflist::entry;
 use crate::pods::{ContainerStatus, NodePod, Terminated};
-use crate::settings::Settings;
+use crate::settings::{RepairSettings, Settings};
 
-/// Settings of repair, and those of others that it goes by.
+/// Settings of repair, and what it goes by as the plugin does, which our entry tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    pub settings: crate::settings::RepairSettings,
-    agent_namespace: String,
-    excluded: Vec<String>,
+    pub settings: RepairSettings,
+    /// Where the agent lives: no pod of it is redirected.
+    pub agent_namespace: String,
+    /// Namespaces whose pods are not.
+    pub excluded: Vec<String>,
+    /// Requested back end.
+    pub wish: Wish,
 }
 
 impl Rules {
-    /// Of these settings.
+    /// Of these settings. Those of the entry count where it cannot be made, and the plugin has a former one.
     #[must_use]
     pub fn of(settings: &Settings) -> Self {
-        let repair = settings.repair.clone();
-        Self {
-            agent_namespace: settings.entry.pod_namespace.clone(),
-            excluded: repair.exclude_namespaces.iter().cloned().collect(),
-            settings: repair,
-        }
+        let (entry, said) = (&settings.entry, entry::as_read(settings));
+        let (backend, native_nftables) = said.as_ref().map_or(
+            (entry.backend, entry.native_nftables),
+            // The plugin passes over a name that it does not know.
+            |said| (said.backend.parse().unwrap_or(Wish::Auto), said.native_nftables),
+        );
+        let (agent_namespace, excluded) = match said {
+            Some(said) => (said.pod_namespace, said.exclude_namespaces),
+            None => (entry.pod_namespace.clone(), entry.exclude_namespaces.clone()),
+        };
+        let wish = backend::Settings { backend, native_nftables, forced_binary: None }.wish();
+        Self { settings: settings.repair.clone(), agent_namespace, excluded, wish }
     }
 }
 
@@ -156,8 +168,35 @@ fn failure<'a>(
     let first_counts = lifecycle == Lifecycle::StartsOnce;
     let failure = container.last_state.terminated.as_ref().or(now.filter(|_| first_counts))?;
     let repair = &rules.settings;
-    let message = repair.termination_message.trim();
+    let message = &repair.termination_message;
     let is_said = message.is_empty() || failure.message.trim() == message;
     let is_code = repair.exit_code == 0 || failure.exit_code == repair.exit_code;
     (is_said && is_code).then_some(failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use netfilter::Backend;
+
+    use super::*;
+    use crate::settings::build::{NodeFacts, build};
+    use crate::settings::layers::Layers;
+
+    #[test]
+    fn repair_goes_by_what_the_plugin_reads_in_our_entry() {
+        let read = |template: &str| {
+            let said = [("EXCLUDE_NAMESPACES", "kube-system"), ("CNI_NETWORK_CONFIG", template)];
+            let environment: BTreeMap<_, _> = said.map(|(key, value)| (key.into(), value.into())).into();
+            let values = Layers::new(BTreeMap::new(), &environment).values();
+            let Rules { agent_namespace, excluded, wish, .. } =
+                Rules::of(&build(&values, &NodeFacts::default()).0);
+            (agent_namespace, excluded.join(","), wish)
+        };
+        let said = r#"{"exclude_namespaces":["foo"],"pod_namespace":"mesh","native_nftables":true}"#;
+        assert_eq!(read(said), ("mesh".to_owned(), "foo".to_owned(), Wish::Only(Backend::Nft)));
+        let (_, excluded, wish) = read(r#"{"millrace_backend":"unheard-of"}"#);
+        assert_eq!((excluded.as_str(), wish), ("kube-system", Wish::Auto));
+    }
 }

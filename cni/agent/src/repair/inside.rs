@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     fn address(ip: &str, interface: u32) -> Address {
-        Address { ip: ip.parse().unwrap(), length: 24, interface, scope: 0, flags: 0 }
+        Address { ip: ip.parse().unwrap(), length: 24, interface, flags: 0 }
     }
 
     #[test]

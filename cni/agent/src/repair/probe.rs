@@ -93,9 +93,10 @@ fn one(config: &Config, wanted: &Ruleset, family: Family, own: &[&Address]) -> R
 
 /// Sends one packet and checks that the rule's counter rises.
 fn send(packet: &Sent, port: u16) -> Result<(), Unproven> {
+    let found = look()?;
     let rule =
-        redirecting(&look()?, &packet.packet, port).ok_or(Unproven::Otherwise { to: packet.to, port })?;
-    let before = count(&look()?, &rule);
+        redirecting(&found, &packet.packet, port).ok_or(Unproven::Otherwise { to: packet.to, port })?;
+    let before = count(&found, &rule);
     match packet.send() {
         // Refused: nobody listens on the proxy's port yet.
         Ok(()) | Err(Errno::INPROGRESS | Errno::CONNREFUSED) => {}

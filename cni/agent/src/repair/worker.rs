@@ -133,7 +133,10 @@ impl Worker {
     fn act(&mut self, action: RepairAction) {
         let metrics = &self.context.metrics;
         match action {
-            RepairAction::Repair(one) => self.start(&one.pod.clone(), repair(self.context.clone(), one)),
+            RepairAction::Repair(one) => {
+                let request = self.request(Task::Repair, std::slice::from_ref(&one));
+                self.start(&one.pod, repair(self.context.program.clone(), request));
+            }
             RepairAction::Delete(pod) => {
                 let client = self.context.client.clone();
                 self.start(&pod.clone(), async move { actions::delete(&client, &pod).await });
@@ -145,7 +148,7 @@ impl Worker {
             }
             RepairAction::Look(pods) => {
                 let uids: Vec<_> = pods.iter().map(|one| one.pod.metadata.facts.uid.clone()).collect();
-                let work = look(self.context.clone(), pods);
+                let work = look(self.context.program.clone(), self.request(Task::Look, &pods));
                 self.work.spawn(async move {
                     let outcomes = work.await.into_iter().map(Some);
                     RepairEvent::Looked(
@@ -167,10 +170,30 @@ impl Worker {
         self.work.spawn(async move { RepairEvent::Done(uid, action.await, Timestamp::now()) });
     }
 
+    fn request(&self, task: Task, pods: &[Enrolled]) -> ChildRequest {
+        let places = &self.context.settings.borrow().places;
+        ChildRequest {
+            task,
+            grounds: Grounds {
+                netns_dir: places.netns_dir.clone(),
+                node_netns_dir: places.node_netns_dir.clone(),
+                cache_dir: places.cache_dir.clone(),
+                proc_dir: places.proc_dir.clone(),
+            },
+            backend: BackendWanted { wish: self.rules.wish, record: places.run_dir.join(BACKEND_RECORD) },
+            pods: pods.iter().map(target).collect(),
+        }
+    }
+
     fn tell(&self, pod: &NodePod, news: News) {
         let facts = &pod.metadata.facts;
         let (reason, message) = message(news);
-        tracing::info!(target: "cni-repair", namespace = %facts.namespace, pod = %facts.name, uid = %facts.uid, reason = reason.name(), "{message}");
+        let (namespace, pod, uid, why) = (&facts.namespace, &facts.name, &facts.uid, reason.name());
+        if reason.is_good() {
+            tracing::info!(target: "cni-repair", namespace, pod, uid, reason = why, "{message}");
+        } else {
+            tracing::warn!(target: "cni-repair", namespace, pod, uid, reason = why, "{message}");
+        }
         let about = About::Pod {
             namespace: facts.namespace.clone(),
             name: facts.name.clone(),
@@ -259,9 +282,8 @@ fn remedy(fallback: Option<RepairPolicy>) -> &'static str {
     }
 }
 
-async fn repair(context: RepairContext, pod: Enrolled) -> ActionResult {
-    let request = request(&context.settings.borrow(), Task::Repair, &[pod]);
-    let answer = context.program.ask(&request, REPAIR_LIMIT).await;
+async fn repair(program: Program, request: ChildRequest) -> ActionResult {
+    let answer = program.ask(&request, REPAIR_LIMIT).await;
     match answer.map(|answer| answer.outcomes.into_iter().next()) {
         Ok(Some(outcome)) => ActionResult::Repaired(outcome),
         Ok(None) => ActionResult::Failed("the process in the namespace said nothing".to_owned()),
@@ -270,29 +292,13 @@ async fn repair(context: RepairContext, pod: Enrolled) -> ActionResult {
 }
 
 /// Surveys pods; outcomes in order, as far as it came.
-async fn look(context: RepairContext, pods: Vec<Enrolled>) -> Vec<PodOutcome> {
-    let request = request(&context.settings.borrow(), Task::Look, &pods);
-    match context.program.ask(&request, LOOK_LIMIT).await {
+async fn look(program: Program, request: ChildRequest) -> Vec<PodOutcome> {
+    match program.ask(&request, LOOK_LIMIT).await {
         Ok(answer) => answer.outcomes,
         Err(error) => {
-            tracing::warn!(target: "cni-repair", pods = pods.len(), "failed to look at pods' rules: {error}");
+            tracing::warn!(target: "cni-repair", pods = request.pods.len(), "failed to look at pods' rules: {error}");
             Vec::new()
         }
-    }
-}
-
-fn request(settings: &Settings, task: Task, pods: &[Enrolled]) -> ChildRequest {
-    let places = &settings.places;
-    ChildRequest {
-        task,
-        grounds: Grounds {
-            netns_dir: places.netns_dir.clone(),
-            node_netns_dir: places.node_netns_dir.clone(),
-            cache_dir: places.cache_dir.clone(),
-            proc_dir: places.proc_dir.clone(),
-        },
-        backend: BackendWanted { wish: settings.entry.wish(), record: places.run_dir.join(BACKEND_RECORD) },
-        pods: pods.iter().map(target).collect(),
     }
 }
 

@@ -39,26 +39,27 @@ pub(super) fn pods(
     tasks: &mut JoinSet<()>,
     stop: &CancellationToken,
 ) -> Pods {
-    let pods = Pods::default();
-    let Some(client) = client.cloned() else { return pods };
+    let Some(client) = client else { return Pods::default() };
     match Resource::pods_of(&settings.own.node) {
-        Ok(resource) => {
-            let following = Following::new(client, resource);
-            let (followed, metrics, stop) = (pods.clone(), metrics.clone(), stop.clone());
-            tasks.spawn(async move { followed.follow(following, metrics, stop).await });
+        Ok(resource) => followed(client, resource, metrics, tasks, stop),
+        Err(error) => {
+            tracing::warn!(target: "cni-agent", "{error}; each pod is asked for");
+            Pods::default()
         }
-        Err(error) => tracing::warn!(target: "cni-agent", "{error}; each pod is asked for"),
     }
-    pods
 }
 
-/// Pods of a watch of their own.
-fn watched(client: Client, resource: Resource, tasks: &mut JoinSet<()>, stop: &CancellationToken) -> Pods {
-    let pods = Pods::default();
-    let (followed, stop) = (pods.clone(), stop.clone());
-    tasks.spawn(async move {
-        Following::new(client, resource).run(|change| followed.hear(change), &stop).await;
-    });
+/// The pods of a watch.
+fn followed(
+    client: &Client,
+    resource: Resource,
+    metrics: &Metrics,
+    tasks: &mut JoinSet<()>,
+    stop: &CancellationToken,
+) -> Pods {
+    let (pods, following) = (Pods::default(), Following::new(client.clone(), resource));
+    let (followed, metrics, stop) = (pods.clone(), metrics.clone(), stop.clone());
+    tasks.spawn(async move { followed.follow(following, metrics, stop).await });
     pods
 }
 
@@ -82,14 +83,14 @@ pub(super) fn follow(
         let own_pods = if Resource::pods_of(&own.node).is_ok() {
             pods.clone()
         } else {
-            watched(client.clone(), Resource::pod(&own.namespace, &own.name), tasks, stop)
+            self::followed(&client, Resource::pod(&own.namespace, &own.name), &metrics, tasks, stop)
         };
         tasks.spawn(leave::follow(own_pods, own, facts, stop.clone()));
     }
     let (asking, end) = (leave.clone(), stop.clone());
     tasks.spawn(async move { asking.watch(end).await });
-    let (following, end) = (leave.clone(), stop.clone());
-    tasks.spawn(async move { following.follow(end).await });
+    let (following, counts, end) = (leave.clone(), metrics.clone(), stop.clone());
+    tasks.spawn(async move { following.follow(&counts, &end).await });
     let repair = worker::RepairContext {
         settings: live.settings(),
         pods,

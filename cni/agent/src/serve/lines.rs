@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::fairness::{Desk, Share};
 use super::phases;
+use crate::accept;
 use crate::log::Log;
 use crate::metrics::{LineSkipped, Metrics};
 
@@ -44,9 +45,6 @@ const OWN: Share = Share { open: 32, burst: 1024.0, rate: 128.0 };
 
 /// Shared limit of all other users: it never exhausts the connections.
 const OTHERS: Share = Share { open: 8, burst: 64.0, rate: 4.0 };
-
-/// Pause after an accept that failed: there may be no file descriptors left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone)]
 struct Sink {
@@ -74,19 +72,7 @@ pub async fn take_lines(listener: UnixListener, log: Log, metrics: Metrics, canc
     let (start, room) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)));
     let (own, others) = (Desk::new(OWN), Desk::new(OTHERS));
     let sink = Sink { log, metrics };
-    loop {
-        let accepted = async {
-            let place = Arc::clone(&room).acquire_owned().await.map_err(std::io::Error::other)?;
-            Ok::<_, std::io::Error>((place, listener.accept().await?.0))
-        };
-        let (place, stream) = match cancel.run_until_cancelled(accepted).await {
-            None => return,
-            Some(Ok(accepted)) => accepted,
-            Some(Err(_)) => {
-                let _ = tokio::time::timeout(ACCEPT_PAUSE, cancel.cancelled()).await;
-                continue;
-            }
-        };
+    while let Some((place, (stream, _))) = accept::next(|| listener.accept(), &room, &cancel).await {
         let speaker = Speaker::of(&stream);
         let desk = if speaker == Speaker::Own { &own } else { &others };
         // A call is a process of its own, so all of a user's count together.

@@ -10,7 +10,7 @@ use protocol::agent::PodKey;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
-use crate::api::{ApiError, Client};
+use crate::api::Client;
 use crate::metrics::{AddPhase, AddResult, CacheResult, Metrics};
 use crate::pods::{NodePod, Pods};
 
@@ -161,7 +161,7 @@ impl Lookup {
                 self.0.pods.keep(Arc::clone(&pod));
                 (Outcome::Asked(pod), AddResult::Found)
             }
-            Err(ApiError::NotFound(_)) => (Outcome::Unknown, AddResult::Unknown),
+            Err(error) if error.is_gone(name) => (Outcome::Unknown, AddResult::Unknown),
             Err(error) => {
                 tracing::warn!(target: "cni-agent", namespace, name, uid, "{error}");
                 (Outcome::Failed, AddResult::Failed)

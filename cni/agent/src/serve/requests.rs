@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::fairness::{Desk, Share};
 use super::lookup::{Lookup, LookupResult};
 use super::peer::Peer;
+use crate::accept;
 use crate::metrics::{AddPhase, AddResult};
 
 /// Limits of clients.
@@ -50,27 +51,11 @@ impl Default for Limits {
     }
 }
 
-/// Pause after an accept that failed: there may be no file descriptors left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
 /// Serves connections until cancelled.
 pub async fn answer(listener: UnixListener, lookup: Lookup, limits: Limits, cancel: CancellationToken) {
     let (start, room) = (Instant::now(), Arc::new(Semaphore::new(limits.connections)));
     let desk = Desk::new(limits.share);
-    loop {
-        let accepted = async {
-            let place = Arc::clone(&room).acquire_owned().await.map_err(io::Error::other)?;
-            Ok::<_, io::Error>((place, listener.accept().await?.0))
-        };
-        let (place, stream) = match cancel.run_until_cancelled(accepted).await {
-            None => return,
-            Some(Ok(accepted)) => accepted,
-            Some(Err(error)) => {
-                tracing::warn!(target: "cni-agent", %error, "a connection cannot be accepted");
-                let _ = tokio::time::timeout(ACCEPT_PAUSE, cancel.cancelled()).await;
-                continue;
-            }
-        };
+    while let Some((place, (stream, _))) = accept::next(|| listener.accept(), &room, &cancel).await {
         if !admitted(&stream, &limits) {
             continue;
         }

@@ -100,20 +100,21 @@ async fn what_is_uncertain_is_unknown() {
         [
             Scripted::new(200, pod("cart", "u-9").to_string()),
             Scripted::new(200, pod("till", "u-2").to_string()),
-            Scripted::new(404, ""),
+            Scripted::new(404, r#"pods "cart" not found"#),
+            Scripted::new(404, "no such page"),
             Scripted::new(500, ""),
             Scripted::new(200, "garbage"),
         ],
     );
-    for _ in 0..5 {
+    for _ in 0..6 {
         assert_eq!(node.ask("cart", "u-2").await, json!({"version": 1, "response": "unknown"}));
     }
-    assert_eq!(node.script.asked().len(), 5);
+    assert_eq!(node.script.asked().len(), 6);
     // Nor is anything asked for that is no name.
     for name in ["../../secrets/x", "a?b", "", "A%2f"] {
         assert_eq!(node.ask(name, "u-2").await["response"], "unknown");
     }
-    assert_eq!(node.script.asked().len(), 5);
+    assert_eq!(node.script.asked().len(), 6);
 }
 
 #[tokio::test]

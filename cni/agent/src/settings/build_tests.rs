@@ -35,7 +35,7 @@ fn defaults_are_upstreams() {
         ("info", "[]")
     );
     let repair = settings.repair;
-    assert!(repair.enabled && repair.policies.is_empty() && repair.fallback.is_none());
+    assert!(repair.enabled && repair.policy.is_none() && repair.fallback.is_none());
     assert_eq!((repair.exit_code, repair.init_container.as_str()), (126, "istio-validation"));
     assert_eq!(repair.label, ("cni.istio.io/uninitialized".to_owned(), "true".to_owned()));
     assert_eq!(settings.own.daemonset, "istio-cni-node");
@@ -115,10 +115,11 @@ fn numbers_that_are_none_leave_the_default() {
 }
 
 #[test]
-fn policies_are_in_the_order_in_which_they_count() {
+fn the_first_policy_that_is_on_counts() {
     let all = [("REPAIR_LABEL_PODS", "true"), ("REPAIR_DELETE_PODS", "true"), ("REPAIR_REPAIR_PODS", "true")];
-    assert_eq!(of(&all).repair.policies, [RepairPolicy::Repair, RepairPolicy::Delete, RepairPolicy::Label]);
-    assert_eq!(of(&all[..2]).repair.policies, [RepairPolicy::Delete, RepairPolicy::Label]);
+    assert_eq!(of(&all).repair.policy, Some(RepairPolicy::Repair));
+    assert_eq!(of(&all[..2]).repair.policy, Some(RepairPolicy::Delete));
+    assert_eq!(of(&all[..1]).repair.policy, Some(RepairPolicy::Label));
 }
 
 #[test]

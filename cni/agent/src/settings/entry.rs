@@ -35,15 +35,6 @@ pub struct EntrySettings {
     pub backend: Wish,
 }
 
-impl EntrySettings {
-    /// Requested back end, as the plugin reads it from our entry.
-    #[must_use]
-    pub fn wish(&self) -> Wish {
-        let Self { backend, native_nftables, .. } = *self;
-        netfilter::backend::Settings { backend, native_nftables, forced_binary: None }.wish()
-    }
-}
-
 impl Reader<'_> {
     pub(super) fn entry(&mut self, own: &OwnPod, log: &LogSettings) -> EntrySettings {
         EntrySettings {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Repair.
 
-use std::collections::BTreeSet;
-
 use manifests::table;
 
 use super::build::Reader;
@@ -27,8 +25,8 @@ label! {
 pub struct RepairSettings {
     /// `REPAIR_ENABLED`; off as well while a selector cannot be read.
     pub enabled: bool,
-    /// Policies that are on; the first counts.
-    pub policies: Vec<RepairPolicy>,
+    /// The policy: of those that are on the first, in the order repair, delete, label.
+    pub policy: Option<RepairPolicy>,
     /// Fallback for a pod that cannot be repaired: a policy, or `None` for the event alone (`MILLRACE_REPAIR_FALLBACK`).
     pub fallback: Option<RepairPolicy>,
     /// Apply the policy to unredirected pods without a failed validation container (`MILLRACE_REPAIR_UNREDIRECTED`).
@@ -47,8 +45,6 @@ pub struct RepairSettings {
     pub selectors: Selectors,
     /// `REPAIR_BROKEN_POD_LABEL_KEY` and `_VALUE`
     pub label: (String, String),
-    /// The plugin's excluded namespaces.
-    pub exclude_namespaces: BTreeSet<String>,
 }
 
 impl Reader<'_> {
@@ -64,10 +60,12 @@ impl Reader<'_> {
         let selectors = labels.zip(fields).map(|(labels, fields)| Selectors { labels, fields });
         RepairSettings {
             enabled: self.boolean(&table::REPAIR) && selectors.is_some(),
-            policies: modes
+            // Each is read, so that each mistake is told.
+            policy: modes
+                .map(|(key, policy)| self.boolean(key).then_some(policy))
                 .into_iter()
-                .filter_map(|(key, policy)| self.boolean(key).then_some(policy))
-                .collect(),
+                .flatten()
+                .next(),
             fallback: self.read(&table::REPAIR_FALLBACK, kind::fallback, None),
             act_on_unredirected: self.boolean(&table::REPAIR_UNREDIRECTED),
             node_name: node_name.unwrap_or_else(|| own.node.clone()),
@@ -77,7 +75,6 @@ impl Reader<'_> {
             exit_code: self.read(&table::EXIT_CODE, kind::number, 126),
             selectors: selectors.unwrap_or_default(),
             label: (self.text(&table::LABEL_KEY), self.text(&table::LABEL_VALUE)),
-            exclude_namespaces: kind::list(&self.text(&table::EXCLUDE_NAMESPACES)).into_iter().collect(),
         }
     }
 }

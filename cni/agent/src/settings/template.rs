@@ -2,7 +2,7 @@
 //! `CNI_NETWORK_CONFIG`: an operator's own text of our entry, as installers up to 1.22 took it. Placeholders are replaced, the result is
 //! checked; what it lacks is filled in where the entry is written.
 
-use protocol::netconf::NetConf;
+use protocol::netconf::{NetConf, StatusGate};
 use serde_json::{Map, Value};
 
 use super::{NEWEST, OUR_TYPE};
@@ -39,6 +39,11 @@ pub enum TemplateError {
     /// The plugin would reject such an entry, and with it every pod.
     #[error("the plugin could not read it: {0}")]
     Entry(String),
+    /// The gate: its setting, unlike a template, is checked against where the agent runs.
+    #[error(
+        "millrace_status_gate belongs into MILLRACE_STATUS_GATE: with an agent that is not on the node's network it keeps the node from being ready for good"
+    )]
+    Gate,
     /// The token, which belongs into the kubeconfig alone: other files of the directory may be read by others.
     #[error("__SERVICEACCOUNT_TOKEN__ is not replaced, as a token belongs into the kubeconfig only")]
     Token,
@@ -94,8 +99,9 @@ fn decode(mut template: Map<String, Value>) -> Result<(), TemplateError> {
     for (key, usual) in [("name", OUR_TYPE), ("cniVersion", NEWEST)] {
         template.entry(key).or_insert_with(|| usual.into());
     }
-    let read = NetConf::parse(Value::Object(template).to_string().as_bytes());
-    read.map(drop).map_err(|error| TemplateError::Entry(error.to_string()))
+    let read = NetConf::parse(Value::Object(template).to_string().as_bytes())
+        .map_err(|error| TemplateError::Entry(error.to_string()))?;
+    if read.status_gate == StatusGate::Agent { Err(TemplateError::Gate) } else { Ok(()) }
 }
 
 /// Validates a template, whatever its placeholders' values.
@@ -176,6 +182,7 @@ mod tests {
         }
         let list = r#"{"name": "n", "cniVersion": "1.0.0", "plugins": [{"type": "istio-cni"}]}"#;
         assert_eq!(fill(list), TemplateError::List);
+        assert_eq!(fill(r#"{"millrace_status_gate": "agent"}"#), TemplateError::Gate);
         assert_eq!(fill(r#"{"token": "__SERVICEACCOUNT_TOKEN__"}"#), TemplateError::Token);
         assert_eq!(
             fill(r#"{"a_": "_b__ETCD_ENDPOINTS__"}"#),

@@ -122,6 +122,8 @@ impl Followers {
         self.controller.hear(TaintEvent::Rules(held.set, rules.clone()));
         if rules.is_empty() {
             self.readiness.set_ready(Part::Pods);
+        } else {
+            self.readiness.set_unready(Part::Pods, "those of the new rules are not listed yet");
         }
         let lost = LostRules::default();
         for (place, rule) in rules.into_iter().enumerate() {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::ArgMatches;
 use netfilter::Wish;
-use redirect::host::{Environment, Host, decide_addresses};
+use redirect::host::Environment;
 use redirect::list;
 use redirect::ruleset::Dialect;
 use redirect::skip::{Exclusions, NamedPod, precheck};
@@ -110,11 +110,8 @@ fn of_pod(
         Ok(Enrolment::Enrol(redirect)) => redirect,
     };
     let network = network(matches, addresses.clone())?;
-    let host = Host {
-        addresses: decide_addresses(network.0.iter().copied(), redirect.stack.value)?,
-        environment: Environment::read(world.env)?,
-    };
-    let mut config = redirect.config(&host).in_dialect(dialect(settings));
+    let config = redirect.config_for(network.0.iter().copied(), &Environment::read(world.env)?)?;
+    let mut config = config.in_dialect(dialect(settings));
     let listed = setting::of_pod(&redirect, &config, world.env);
     // No packet is of a name that is unknown.
     let _ = ProcessEnvironment { env: world.env, file: world.file }.resolve(&mut config);
@@ -134,7 +131,7 @@ fn of_flags(
     let whole = surroundings.complete(settings, dialect(settings), network.0.iter().copied())?;
     let listed = setting::of_flags(given, &whole.given, world.env);
     let mut plan = Plan::new(whole.config.in_dialect(dialect(settings)), listed, network)?;
-    plan.notes.extend(whole.warnings.iter().map(ToString::to_string));
+    plan.notes.extend(whole.warning.map(str::to_owned));
     Ok(Explanation {
         subject: "a pod with these flags".to_owned(),
         decision: Decision::Redirected(Box::new(plan)),

@@ -14,8 +14,8 @@ use std::fmt;
 use std::time::Duration;
 
 use netfilter::address::Rtnetlink;
+use netfilter::ground;
 use netfilter::route::PolicyRoutes;
-use netfilter::{ReadError, legacy};
 use protocol::error::with_sources;
 use redirect::config::Config;
 use redirect::found::compare::differences_from;
@@ -68,8 +68,8 @@ pub(super) fn look(probe_port: u16, whole: &Whole, listeners: &Listeners) -> Vec
             add("DNS setting", port(listeners, Route::new(family, 53), &rules));
         }
     }
-    if config.needs_policy_routes() {
-        add("TPROXY's policy routes", policy_routes(config));
+    if let Some(wanted) = ground::policy_routes(config) {
+        add("TPROXY's policy routes", policy_routes(wanted));
     }
     let rules = live_rules(config);
     let unreadable = matches!(rules, PathState::Unproven(_));
@@ -163,9 +163,7 @@ impl fmt::Display for Fate {
     }
 }
 
-fn policy_routes(config: &Config) -> PathState {
-    let wanted =
-        PolicyRoutes { mark: config.tproxy_mark, table: config.tproxy_route_table, ipv6: config.ipv6 };
+fn policy_routes(wanted: PolicyRoutes) -> PathState {
     let found = Rtnetlink::open()
         .map_err(|error| with_sources(&error))
         .and_then(|mut rtnetlink| rtnetlink.has_policy_routes(wanted).map_err(|error| with_sources(&error)));
@@ -179,17 +177,10 @@ fn policy_routes(config: &Config) -> PathState {
 
 /// Compares live rules with those of these settings.
 fn live_rules(config: &Config) -> PathState {
-    let snapshot = match netfilter::read() {
-        Ok(snapshot) => snapshot,
-        Err(error @ ReadError::Permission) => return PathState::Unproven(error.to_string()),
+    let found = match netfilter::look() {
+        Ok(found) => found,
         Err(error) => return PathState::Unproven(with_sources(&error)),
     };
-    let legacy = match legacy::read() {
-        Ok(legacy) => legacy,
-        Err(error) => return PathState::Unproven(with_sources(&error)),
-    };
-    let mut found = netfilter::found_rules(&snapshot);
-    found.tables.extend(legacy.tables);
     match differences_from(&found, config) {
         Err(error) => PathState::Unproven(error.to_string()),
         Ok(found) => match found.first() {

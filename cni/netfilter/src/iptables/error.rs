@@ -128,7 +128,10 @@ impl IptablesError {
     pub fn is_retriable(&self) -> bool {
         matches!(
             self,
-            Self::Locked { .. } | Self::Timeout { .. } | Self::Failed { problem: Problem::Resource, .. }
+            Self::Locked { .. }
+                | Self::Timeout { .. }
+                | Self::Failed { problem: Problem::Resource, .. }
+                | Self::Read(ReadError::Busy { .. })
         )
     }
 }

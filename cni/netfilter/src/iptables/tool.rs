@@ -3,6 +3,7 @@
 //! doing: to try it here would leave empty tables behind.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
@@ -10,7 +11,7 @@ use std::time::Instant;
 use redirect::ruleset::Family;
 
 use super::run::{self, Output};
-use super::{IptablesError, Variant};
+use super::{IptablesError, Problem, Variant};
 
 /// Where the tools are if `PATH` is not set, or lacks them as a runtime's does.
 const USUAL: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -57,7 +58,7 @@ pub(super) fn path() -> OsString {
 }
 
 /// The tool that restores rules of a family through a variant: the one that has the variant in its name, else the plain one if it is
-/// of that variant.
+/// of that variant. One that does not tell its version is passed over; if none is left, its failure is the error.
 pub(super) fn find(variant: Variant, family: Family, deadline: Instant) -> Result<Tool, IptablesError> {
     let (named, plain) = match (variant, family) {
         (Variant::Legacy, Family::V4) => ("iptables-legacy-restore", "iptables-restore"),
@@ -69,29 +70,48 @@ pub(super) fn find(variant: Variant, family: Family, deadline: Instant) -> Resul
     let files = [named, plain].into_iter().flat_map(|name| {
         std::env::split_paths(&path).map(move |directory| directory.join(name)).find(|file| file.is_file())
     });
-    let tools = files.filter_map(|path| {
+    let (begun, mut failed) = (Instant::now(), None);
+    for path in files {
         let mut command = Command::new(&path);
         command.arg("--version");
-        let (variant, version) = identify(&run::output(command, "", deadline).ok()?);
-        Some(Tool { path, variant, version })
-    });
-    let mut tools = tools.into_iter();
-    tools.find(|tool| tool.variant == variant).ok_or(IptablesError::NoTool { tool: named, variant })
+        let said = run::output(command, "", deadline);
+        let name = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let error = match said {
+            Ok(said) => match identify(&said) {
+                Some((found, version)) if found == variant => return Ok(Tool { path, variant, version }),
+                Some(_) => continue,
+                None => IptablesError::Failed {
+                    tool: name(),
+                    problem: Problem::of(said.status),
+                    message: said.errors.trim().to_owned(),
+                },
+            },
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                IptablesError::Timeout { tool: name(), limit: begun.elapsed() }
+            }
+            Err(reason) => IptablesError::Start { tool: name(), reason },
+        };
+        failed.get_or_insert(error);
+    }
+    Err(failed.unwrap_or(IptablesError::NoTool { tool: named, variant }))
 }
 
-/// Parses a reply to `--version`. A tool that rejects it is old, and so legacy.
-fn identify(said: &Output) -> (Variant, Version) {
+/// Parses a reply to `--version`. A tool that does not know the option is old, and so legacy; `None` if it fails in another way.
+fn identify(said: &Output) -> Option<(Variant, Version)> {
     let oldest = (Variant::Legacy, Version(vec![0, 0, 0]));
-    if said.status != Some(0) || said.errors.contains("unrecognized option") {
-        return oldest;
+    if said.errors.contains("unrecognized option") {
+        return Some(oldest);
+    }
+    if said.status != Some(0) {
+        return None;
     }
     let variant = if said.text.contains("nf_tables") { Variant::Nft } else { Variant::Legacy };
     let numbers = said.text.split_once(" v").map_or("", |(_, rest)| rest);
     let numbers = numbers.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or_default();
-    match numbers.split('.').map(str::parse).collect::<Result<Vec<u32>, _>>() {
+    Some(match numbers.split('.').map(str::parse).collect::<Result<Vec<u32>, _>>() {
         Ok(parts) => (variant, Version(parts)),
         Err(_) => oldest,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -109,10 +129,13 @@ mod tests {
             ("who knows", Variant::Legacy, vec![0, 0, 0]),
         ];
         for (text, variant, version) in cases {
-            assert_eq!(identify(&said(text)), (variant, Version(version)), "{text}");
+            assert_eq!(identify(&said(text)), Some((variant, Version(version))), "{text}");
         }
-        let unknown = Output { errors: "unrecognized option '--version'".to_owned(), ..said("v9.9.9") };
-        assert_eq!(identify(&unknown).1, Version(vec![0, 0, 0]));
+        let failed = |errors: &str| Output { status: Some(2), errors: errors.to_owned(), ..said("v9.9.9") };
+        let old = failed("iptables-restore: unrecognized option '--version'");
+        assert_eq!(identify(&old), Some((Variant::Legacy, Version(vec![0, 0, 0]))));
+        assert_eq!(identify(&failed("error while loading shared libraries: libxtables.so.12")), None);
+        assert_eq!(identify(&Output { status: None, ..said("") }), None, "a signal ended it");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use protocol::pod::PodFacts;
 use redirect::generate::ruleset;
-use redirect::host::{Environment, Host, decide_addresses};
+use redirect::host::Environment;
 use redirect::ruleset::Family;
 use redirect::skip::{Exclusions, NamedPod, precheck};
 use redirect::{Enrolment, enrol};
@@ -54,9 +54,8 @@ fn decide(case: &Case) -> Outcome {
         Ok(Enrolment::Skip(_)) => Outcome::Skip,
         Err(error) => Outcome::Error { message: error.to_string() },
         Ok(Enrolment::Enrol(redirect)) => {
-            let addresses = decide_addresses(addresses(&case.net), redirect.stack.value).unwrap();
-            let host = Host { addresses, environment: Environment::default() };
-            let ruleset = ruleset(&redirect.config(&host)).unwrap();
+            let config = redirect.config_for(addresses(&case.net), &Environment::default()).unwrap();
+            let ruleset = ruleset(&config).unwrap();
             let listings = [Family::V4, Family::V6].map(|family| tables(&ruleset, family));
             Outcome::Rules { rules: listings.into_iter().filter(|tables| !tables.is_empty()).collect() }
         }

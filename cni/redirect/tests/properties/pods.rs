@@ -8,7 +8,7 @@ use proptest::sample::select;
 use protocol::pod::{Container, EnvVar, Metadata, PodFacts, SecurityContext, Spec};
 use redirect::annotations::Annotation;
 use redirect::generate::ruleset;
-use redirect::host::{Environment, Host, Stack, decide_addresses};
+use redirect::host::{Environment, Stack, decide_addresses};
 use redirect::text::restore;
 use redirect::{Enrolment, Redirect, enrol};
 
@@ -95,9 +95,8 @@ proptest! {
                 prop_assert!(error.to_string().starts_with(&start));
             }
             Ok(Enrolment::Enrol(redirect)) => {
-                let Ok(addresses) = decide_addresses(addresses, redirect.stack.value) else { return Ok(()) };
-                let host = Host { addresses, environment: Environment::default() };
-                let ruleset = ruleset(&redirect.config(&host)).unwrap();
+                let Ok(config) = redirect.config_for(addresses, &Environment::default()) else { return Ok(()) };
+                let ruleset = ruleset(&config).unwrap();
                 prop_assert!(ruleset.families().all(|family| restore(&ruleset, family).ends_with("COMMIT\n")));
             }
         }

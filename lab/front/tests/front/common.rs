@@ -35,7 +35,7 @@ impl World {
 
     pub(crate) fn with(gates: Gates) -> Self {
         let server = server(gates);
-        let upstream = Upstream::new(server.anonymous_client(), server.client());
+        let upstream = Upstream::new(server.anonymous_client());
         Self::new(server, upstream, None)
     }
 

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use cluster::{Connecting, Effect, Fault, Front as _, Issuer as _, Verb};
+use cluster::{Effect, Fault, Front as _, Issuer as _, Verb};
 use front::Proxy;
 use http::header::AUTHORIZATION;
 use listen::ServerHandle;
@@ -186,20 +186,18 @@ async fn a_held_request_goes_on_once_the_fault_is_gone() {
 }
 
 #[tokio::test]
-async fn connections_are_reset_before_or_in_the_handshake() {
+async fn connections_are_reset() {
     let wire = Wire::new(World::in_process());
     let address = wire.handle.address();
-    for effect in [Connecting::Reset, Connecting::ResetHandshake] {
-        wire.world.front.connections(effect);
-        let call = tokio::task::spawn_blocking(move || {
-            // Whichever call meets the reset first reports it.
-            let asked = TcpStream::connect(address).and_then(|mut stream| {
-                stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-                stream.write_all(b"\x16\x03\x01")?;
-                stream.read(&mut [0; 16])
-            });
-            asked.map_err(|error| error.kind())
+    wire.world.front.reset_connections();
+    let call = tokio::task::spawn_blocking(move || {
+        // Whichever call meets the reset first reports it.
+        let asked = TcpStream::connect(address).and_then(|mut stream| {
+            stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+            stream.write_all(b"\x16\x03\x01")?;
+            stream.read(&mut [0; 16])
         });
-        assert_eq!(soon(call).await.unwrap(), Err(ErrorKind::ConnectionReset), "{effect:?}");
-    }
+        asked.map_err(|error| error.kind())
+    });
+    assert_eq!(soon(call).await.unwrap(), Err(ErrorKind::ConnectionReset));
 }

@@ -7,7 +7,7 @@ use cluster::{Asked, Effect, Fault, Front as _, InitialEvents, Verb};
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::api::{WatchEvent, WatchParams};
 
 use apiserver::Gates;
 
@@ -58,17 +58,6 @@ async fn an_open_watch_ends_with_an_error_event_or_is_cut() {
         for name in ["cart", "second"] {
             assert_eq!(added(&mut whole).await, name);
         }
-    }
-}
-
-#[tokio::test]
-async fn a_watch_repeats_what_came_since() {
-    for world in World::both().await {
-        world.server.upsert(pod("second")).unwrap();
-        let newest =
-            world.pods().list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
-        world.front.add(Fault::about(Verb::Watch, "pods", Effect::Past(1)));
-        assert_eq!(added(&mut open(&world, &newest).await).await, "second");
     }
 }
 

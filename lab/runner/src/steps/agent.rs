@@ -21,9 +21,7 @@ use std::time::Duration;
 
 use cluster::condition::is_ready;
 use cluster::hand::Signal;
-use cluster::{
-    BASE_PLUGIN, DAEMONSET, Installed, Issuer, NodePaths, PRIMARY, PodName, PodStart, SYSTEM_NAMESPACE,
-};
+use cluster::{BASE_PLUGIN, DAEMONSET, Installed, Issuer, PRIMARY, PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -33,6 +31,7 @@ use serde_json::{Map, Value, json};
 
 use crate::binaries::PLUGIN;
 use crate::product::Deployment;
+use crate::steps::account::Account;
 use crate::steps::files::{files, process};
 use crate::steps::readiness;
 use crate::steps::taint::controller;
@@ -55,8 +54,7 @@ pub struct AgentPlan {
     pub flags: Vec<String>,
     /// Objects of the chart, once they are applied.
     pub applied: Vec<Value>,
-    /// A step used its token, or revoked its rights: then denials are no failure.
-    pub tried: bool,
+    pub account: Account,
     /// Its account lacks rights of its policy.
     pub no_writes: bool,
     /// Configuration directory before the deployment.
@@ -161,12 +159,6 @@ pub async fn agent(world: &mut LabWorld) -> Result<PodName, Stop> {
     let found = stays.clone().find(|pod| pod["spec"]["nodeName"] == *first).or(stays.clone().next());
     let name = found.and_then(|pod| pod["metadata"]["name"].as_str());
     Ok(PodName::in_system(name.ok_or_else(|| Stop::wrong("there is no pod of the agent"))?))
-}
-
-/// Paths in the lab of the only node's directories.
-pub async fn paths(world: &mut LabWorld) -> Result<NodePaths, Stop> {
-    let tier = world.cluster().await?;
-    Ok(tier.node()?.paths()?)
 }
 
 /// Number of nodes that the DaemonSet wants a pod on, once its controller has seen its latest generation.
@@ -277,6 +269,7 @@ fn is_as_it_was(file: &str, files: &OverTime<'_>, likeness: Likeness) -> Step {
 }
 
 /// Waits until no pod of the agent exists.
+#[then("there is no pod of the node agent")]
 pub async fn gone(world: &mut LabWorld) -> Step {
     eventually(world, SOON, async |world| match agents(world).await?.as_slice() {
         [] => Ok(()),
@@ -290,7 +283,7 @@ pub async fn gone(world: &mut LabWorld) -> Step {
 #[when(regex = r"^the DaemonSet is deleted( in the foreground)?(, its rights first)?$")]
 async fn delete(world: &mut LabWorld, foreground: String, rights: String) -> Step {
     if !rights.is_empty() {
-        world.agent.tried = true;
+        world.agent_is_tried().await?;
         chart::delete(world, "rbac.authorization.k8s.io").await?;
     }
     let how = match foreground.is_empty() {

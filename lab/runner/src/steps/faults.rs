@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{AgentStandIn, Asked, Connecting, Effect, Fault, InitialEvents, Verb};
+use cluster::{AgentStandIn, Asked, Effect, Fault, InitialEvents, Verb};
 use cucumber::{given, then, when};
 
 use crate::steps::agent::bare;
@@ -71,7 +71,6 @@ fn effect(words: &str) -> Result<Effect, Stop> {
             bytes: usize::try_from(*bytes).map_err(Stop::harness)?,
             every: Duration::from_millis(*millis),
         },
-        ("tells of changes ago", [changes]) => Effect::Past(*changes),
         ("falls silent", []) => Effect::Silence,
         ("reports an ERROR event", [number]) => Effect::ErrorEvent(code(number)?),
         ("cuts the stream after events", [after]) => Effect::Cut { after: *after },
@@ -121,20 +120,11 @@ fn verb_of(word: &str) -> Result<Verb, Stop> {
     found.ok_or_else(|| Stop::harness(format!("{word:?} is no verb")))
 }
 
-/// Fault of new connections.
-#[given(
-    regex = r"^the API server (resets connections|resets handshakes|accepts connections and says nothing)$"
-)]
-#[when(
-    regex = r"^the API server (resets connections|resets handshakes|accepts connections and says nothing)$"
-)]
-async fn connections(world: &mut LabWorld, words: String) -> Step {
-    let effect = match words.as_str() {
-        "resets connections" => Connecting::Reset,
-        "resets handshakes" => Connecting::ResetHandshake,
-        _ => Connecting::Hang,
-    };
-    asked_cluster(world).await?.front()?.connections(effect);
+/// New ones.
+#[given("the API server resets connections")]
+#[when("the API server resets connections")]
+async fn connections(world: &mut LabWorld) -> Step {
+    asked_cluster(world).await?.front()?.reset_connections();
     Ok(())
 }
 

@@ -69,7 +69,7 @@ async fn run(world: &mut LabWorld, arguments: &[&str]) -> Step {
     let identity = tier.issuer()?.issue(&istiod::names(), None)?;
     let object = istiod::pod(&identity, arguments);
     tier.create_pod(object).await?;
-    match tier.node()?.pod_started(&PodName::in_system(istiod::NAME), SOON).await? {
+    match tier.node()?.pod_started(&PodName::in_system(istiod::NAME), SOON * tier.patience()).await? {
         PodStart::Running { addresses } => {
             let first = addresses.first().map(IpAddr::to_string);
             reached(world, first.as_slice()).await

@@ -95,8 +95,11 @@ async fn attempt(
         })
         .await;
     }
+    match whose.as_str() {
+        TAINT_CONTROLLER => world.taints.controllers.account.tried(&tier)?,
+        _ => world.agent.account.tried(&tier)?,
+    }
     let answer = client.request::<Value>(request(&verb, &resource, &at, &body, "")?).await;
-    (world.agent.tried, world.taints.controllers.tried) = (true, true);
     world.attempt = Some(match answer {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) => Err((status.code, status.message.clone())),

@@ -87,7 +87,8 @@ async fn admitted(world: &mut LabWorld) -> Step {
         return Err(Stop::wrong(format!("it answered {:?}", world.answered)));
     }
     let it = world.its_name()?;
-    let started = world.cluster().await?.node()?.pod_started(&it, SOON).await?;
+    let tier = world.cluster().await?;
+    let started = tier.node()?.pod_started(&it, SOON * tier.patience()).await?;
     match started {
         PodStart::Running { .. } => {
             world.starts.insert(it.name, started);

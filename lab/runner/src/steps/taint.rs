@@ -212,6 +212,7 @@ async fn has(world: &mut LabWorld, node: String, wanted: String, within: String)
 #[then(regex = r#"^the taint stays on node "([^"]+)": "(.*)"$"#)]
 async fn stays(world: &mut LabWorld, node: String, why: String) -> Step {
     let before = keys(world, &node).await?;
+    expect(!before.is_empty(), || format!("node {node} has no taint"))?;
     let line = format!("node={node}");
     eventually(world, SOON, async |world| {
         expect_eq("the taints", &keys(world, &node).await?, &before)?;

@@ -173,6 +173,12 @@ impl LabWorld {
         self.lab.clone().ok_or_else(|| Stop::harness("a step ran before its scenario began"))
     }
 
+    /// A step uses the node agent's token, or takes its rights.
+    pub async fn agent_is_tried(&mut self) -> Step {
+        let tier = self.cluster().await?;
+        Ok(self.agent.account.tried(&tier)?)
+    }
+
     /// True if each defect is played against one of the scenarios that name it.
     pub fn is_quick(&self) -> bool {
         self.lab.as_ref().is_some_and(|lab| lab.plan.args.quick)
@@ -279,12 +285,13 @@ impl LabWorld {
     /// Takes the world down. What is left is said, because it would be there for the next scenario to trip over.
     pub async fn end(&mut self) -> Result<Leftovers, String> {
         (self.watched, self.captured, self.exposure) = (None, None, None);
+        let mut left = Leftovers::default();
         for denial in std::mem::take(&mut self.agent.denials) {
-            // A failure shows when the scenario's directories cannot be removed.
-            let _ = denial.undo().await;
+            left.note(denial.undo().await);
         }
-        let Some(cluster) = self.cluster.take() else { return Ok(Leftovers::default()) };
+        let Some(cluster) = self.cluster.take() else { return Ok(left) };
         let cluster = Arc::into_inner(cluster).ok_or("somebody still uses the cluster")?;
-        cluster.end(&self.applied).await.map_err(|error| error.to_string())
+        left.extend(cluster.end(&self.applied).await.map_err(|error| error.to_string())?);
+        Ok(left)
     }
 }

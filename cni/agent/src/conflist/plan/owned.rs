@@ -2,14 +2,14 @@
 //! A list of our own that repeats the primary's, which is the primary's alone.
 
 use super::{DesiredConflist, FileMode, NotRight, Plan, Planned, Step, known_at, nothing};
-use crate::conflist::copy::{self, OWNED};
+use crate::conflist::copy;
 use crate::conflist::document::Document;
 use crate::conflist::scan::{DirectorySnapshot, list_name};
 
 impl DesiredConflist<'_> {
     /// Plans a list of our own: a copy of the primary's with our entry.
     pub(super) fn owned(&self, now: &DirectorySnapshot) -> Planned {
-        let ours = if self.chain.owned_name.is_empty() { OWNED } else { &self.chain.owned_name };
+        let ours = self.chain.owned_name.as_str();
         if list_name(ours).as_deref() != Some(ours) || ours.contains('/') {
             return Err(nothing(NotRight::Name(ours.to_owned())));
         }

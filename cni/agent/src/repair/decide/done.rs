@@ -12,7 +12,7 @@ use super::{ActionResult, Busy, Controller, News, RepairAction, Time};
 use crate::metrics::{RepairResult, Unrepairable};
 use crate::repair::ask::{PodOutcome, Proven};
 use crate::repair::detect::{Lifecycle, RepairScope};
-use crate::settings::RepairPolicy;
+use crate::settings::{RepairPolicy, RepairSettings};
 
 impl Controller {
     pub(super) fn done(
@@ -70,26 +70,31 @@ impl Controller {
         if policy != RepairPolicy::Repair || known.failures < PATIENCE {
             return;
         }
-        if !known.emitted.contains(&Once::Unrepairable(false)) {
+        if !known.emitted.contains(&Once::KeepsFailing) {
             out.push(RepairAction::Unrepairable(reason));
             out.push(RepairAction::Tell(pod, News::Unrepairable(why, self.rules.settings.fallback)));
-            known.emitted.push(Once::Unrepairable(false));
+            known.emitted.push(Once::KeepsFailing);
         }
         if known.fallback(&self.rules.settings).is_some() {
             known.due = Some(now);
         }
     }
 
-    /// A label as a fallback ends nothing where a repair may help.
+    /// A label as a fallback ends nothing where a repair may help, and none ends what another policy asks for since.
     fn labelled(&mut self, uid: &str, now: Time) {
-        if self.policy() == Some(RepairPolicy::Repair)
-            && let Some(known) = self.pods.get_mut(uid)
-            && known.is_wanted(&self.rules.settings)
-            && known.broken.as_ref().is_none_or(|broken| broken.lifecycle == Lifecycle::Again)
-            && !matches!(known.scope, RepairScope::Impossible(_))
-        {
-            known.due = Some(now + after(known.attempts));
+        let RepairSettings { policy, fallback, .. } = self.rules.settings;
+        let Some(known) = self.pods.get_mut(uid) else { return };
+        if !known.is_wanted(&self.rules.settings) {
+            return;
         }
+        let may_help = known.broken.as_ref().is_none_or(|broken| broken.lifecycle == Lifecycle::Again)
+            && !matches!(known.scope, RepairScope::Impossible(_));
+        known.due = match policy {
+            Some(RepairPolicy::Label) => None,
+            Some(RepairPolicy::Repair) if may_help => Some(now + after(known.attempts)),
+            Some(RepairPolicy::Repair) if fallback == Some(RepairPolicy::Label) => None,
+            _ => Some(now),
+        };
     }
 }
 

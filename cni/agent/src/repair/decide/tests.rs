@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 
 use super::super::ask::{Evidence, Proven, Written};
@@ -17,17 +15,18 @@ mod failing;
 mod unredirected;
 
 fn settings(policies: &[RepairPolicy]) -> Settings {
+    let is_on = |policy| if policies.contains(&policy) { "true" } else { "false" };
     let environment = [
         ("REPAIR_NODE_NAME", "n-1"),
         ("REPAIR_INIT_CONTAINER_EXIT_CODE", "126"),
         ("EXCLUDE_NAMESPACES", "kube-system"),
+        ("REPAIR_REPAIR_PODS", is_on(RepairPolicy::Repair)),
+        ("REPAIR_DELETE_PODS", is_on(RepairPolicy::Delete)),
+        ("REPAIR_LABEL_PODS", is_on(RepairPolicy::Label)),
     ];
     let environment: BTreeMap<String, String> =
         environment.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-    let mut settings = crate::settings::load(BTreeMap::new(), &environment, |_| false).settings;
-    settings.repair.policies = policies.to_vec();
-    assert_eq!(settings.repair.exclude_namespaces, BTreeSet::from(["kube-system".to_owned()]));
-    settings
+    crate::settings::load(BTreeMap::new(), &environment, |_| false).settings
 }
 
 fn changed(policies: &[RepairPolicy], change: impl FnOnce(&mut RepairSettings)) -> Box<Rules> {
@@ -38,6 +37,11 @@ fn changed(policies: &[RepairPolicy], change: impl FnOnce(&mut RepairSettings)) 
 
 fn rules(policies: &[RepairPolicy]) -> Rules {
     *changed(policies, |_| {})
+}
+
+/// Rules that differ in what no pod here depends on.
+fn excluding(policies: &[RepairPolicy]) -> Box<Rules> {
+    Box::new(Rules { excluded: vec!["other".to_owned()], ..rules(policies) })
 }
 
 /// A pod whose validation failed `restarts` times before the present run.
@@ -148,6 +152,26 @@ fn no_namespace() -> ActionResult {
 }
 
 const NOTHING: [&str; 0] = [];
+
+#[test]
+fn a_label_that_comes_late_does_not_hide_another_policy() {
+    let mut play = Play::new(&[RepairPolicy::Label]);
+    assert_eq!(play.at(0, event(&pod("a", 1))), ["Label a"]);
+    assert_eq!(play.at(0, RepairEvent::Rules(Box::new(rules(&[RepairPolicy::Delete])))), NOTHING);
+    assert!(play.done(0, "a", ActionResult::Accepted).contains(&"Delete a".to_owned()));
+}
+
+#[test]
+fn a_label_that_somebody_takes_away_comes_again() {
+    let mut play = Play::new(&[RepairPolicy::Label]);
+    assert_eq!(play.at(0, event(&pod("a", 1))), ["Label a"]);
+    play.done(0, "a", ActionResult::Accepted);
+    let mut labelled = pod("a", 1);
+    labelled["metadata"]["labels"] = json!({"cni.istio.io/uninitialized": "true"});
+    assert_eq!(play.acts(1, event(&labelled)), ["Label skip after 0s"]);
+    assert_eq!(play.at(2, event(&pod("a", 1))), ["Label a"]);
+    assert_eq!(play.at(2, event(&pod("a", 1))), NOTHING, "it is on its way");
+}
 
 #[test]
 fn the_first_policy_of_repair_delete_label_counts_in_all_combinations() {
@@ -267,8 +291,7 @@ fn the_same_holds_for_a_status_that_comes_while_the_repair_goes_on_and_after_oth
     play.at(10, event(&begun(pod("a", 1), 2)));
     assert_eq!(play.acts(11, event(&begun(pod("a", 2), 8))), NOTHING);
     assert_eq!(play.done(12, "a", proven(Written::Created)).len(), 3);
-    let other =
-        changed(&[RepairPolicy::Repair], |repair| repair.exclude_namespaces = ["other".to_owned()].into());
+    let other = excluding(&[RepairPolicy::Repair]);
     assert_eq!(play.at(13, RepairEvent::Rules(other)), NOTHING);
     assert_eq!(play.acts(20, event(&begun(pod("a", 3), 11))), NOTHING);
     assert_eq!(play.acts(30, RepairEvent::Tick), NOTHING);
@@ -441,8 +464,7 @@ fn what_was_done_is_done_again_only_if_the_rules_ask_for_something_else() {
     let mut play = Play::new(&[RepairPolicy::Repair]);
     assert_eq!(play.at(0, event(&pod("a", 1))), ["Repair a"]);
     assert_eq!(play.done(0, "a", proven(Written::Created)).len(), 3);
-    let other =
-        || changed(&[RepairPolicy::Repair], |repair| repair.exclude_namespaces = ["other".to_owned()].into());
+    let other = || excluding(&[RepairPolicy::Repair]);
     assert_eq!(play.at(1, RepairEvent::Rules(other())), NOTHING, "its container has not run since");
     assert_eq!(play.at(1, event(&pod("b", 1))), ["Repair b"]);
     play.done(1, "b", no_namespace());
@@ -471,8 +493,7 @@ fn a_pod_that_was_there_before_a_deletion_says_nothing_of_it_after_other_rules_e
     assert_eq!(play.acts(1, event(&owned("a", 1))), ["Delete a"]);
     play.done(1, "a", ActionResult::Accepted);
     play.at(1, RepairEvent::Gone("a".into()));
-    let other =
-        changed(&[RepairPolicy::Delete], |repair| repair.exclude_namespaces = ["other".to_owned()].into());
+    let other = excluding(&[RepairPolicy::Delete]);
     play.at(2, RepairEvent::Rules(other));
     assert_eq!(play.acts(2, event(&owned("c", 1))), NOTHING, "the next generation waits");
 }

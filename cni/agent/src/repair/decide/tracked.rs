@@ -22,7 +22,10 @@ pub(super) enum Once {
     Broken,
     RightBefore,
     FailsOtherwise,
-    Unrepairable(bool),
+    /// Its kind cannot be repaired in place.
+    Unrepairable,
+    /// Its repair failed time and again.
+    KeepsFailing,
     Spared,
 }
 
@@ -141,6 +144,6 @@ impl Tracked {
         self.attempts += 1;
         self.failures = 0;
         // And failures after this one are new.
-        self.emitted.retain(|once| *once != Once::Unrepairable(false));
+        self.emitted.retain(|once| *once != Once::KeepsFailing);
     }
 }

@@ -111,10 +111,8 @@ fn one_that_was_labelled_goes_on_being_repaired() {
 fn other_rules_do_not_forget_who_is_unredirected() {
     let mut play = repairing(None);
     play.done(3, "a", no_namespace());
-    let excluding = changed(&[RepairPolicy::Repair], |repair| {
-        repair.act_on_unredirected = true;
-        repair.exclude_namespaces.insert("other".to_owned());
-    });
+    let mut excluding = changed(&[RepairPolicy::Repair], |repair| repair.act_on_unredirected = true);
+    excluding.excluded.push("other".to_owned());
     assert_eq!(
         play.acts(3, RepairEvent::Rules(excluding)),
         NOTHING,

@@ -139,6 +139,7 @@ async fn again(world: &mut LabWorld, all: String) -> Step {
     }
     put(world, &objects).await?;
     world.agent.applied = objects;
+    world.agent.account.applied(cluster::plugin_user());
     Ok(())
 }
 
@@ -183,6 +184,7 @@ pub async fn apply(world: &mut LabWorld) -> Step {
     let objects = objects(world).await?;
     put(world, &objects).await?;
     world.agent.applied = objects;
+    world.agent.account.applied(cluster::plugin_user());
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use kube::Api;
 use serde_json::{Value, json};
 
 use super::objects::{self, CONTAINER, Job};
-use super::{bare, chart};
+use super::{bare, chart, several};
 use crate::binaries::MUTANT;
 use crate::binaries::PLUGIN;
 use crate::steps::crash_sweep::Ended;
@@ -124,11 +124,11 @@ impl Sweep {
         {
             tier.apply(account).await?;
         }
-        world.agent.tried = true;
+        world.agent_is_tried().await?;
         let node = files(world).await?;
         world.agent.before = node.all(&node.paths.conf_dir).await?;
         let old = node.hand.read(&node.paths.conf_dir.join(PRIMARY)).await?;
-        let plugin = std::fs::read(world.lab()?.plan.sut.dir.join(PLUGIN)).map_err(Stop::harness)?;
+        let plugin = several::own_plugin(world)?;
         Ok(Self { node, old, plugin, job: Job::Install, pod: pod(world, Job::Install).await? })
     }
 
@@ -227,9 +227,7 @@ impl Sweep {
 
 /// Pod of the agent, without the program that kills it.
 async fn pod(world: &LabWorld, job: Job) -> Result<Value, Stop> {
-    let set = chart::objects(world).await?.into_iter().find(|object| object["kind"] == "DaemonSet");
-    let set = set.ok_or_else(|| Stop::wrong("the chart renders no DaemonSet"))?;
-    let mut pod = objects::once(NAME, &set, job);
+    let mut pod = objects::once(NAME, &several::template(world).await?, job);
     // The kubelet starts the lab's program, which hands on its environment.
     let defect = world.node.mutant.iter().map(|name| json!({ "name": MUTANT, "value": name }));
     if let Some(env) = pod["spec"]["containers"][0]["env"].as_array_mut() {

@@ -287,13 +287,7 @@ pub(super) async fn run_to_its_end(world: &mut LabWorld, name: &str, pod: Value)
     Ok(ended)
 }
 
-/// Neither object nor sandbox.
-#[then("there is no pod of the node agent")]
-async fn no_pod(world: &mut LabWorld) -> Step {
-    gone(world).await
-}
-
-/// Waits for the file to appear or to go.
+/// The file is there, or not.
 #[then(regex = "^the plugin's binary is (on the node|gone)$")]
 async fn binary(world: &mut LabWorld, wanted: String) -> Step {
     let node = files(world).await?;

@@ -38,7 +38,7 @@ fn other_plugin() -> PathBuf {
 }
 
 /// Content of the plugin under test.
-fn own_plugin(world: &LabWorld) -> Result<Vec<u8>, Stop> {
+pub(super) fn own_plugin(world: &LabWorld) -> Result<Vec<u8>, Stop> {
     std::fs::read(world.lab()?.plan.sut.dir.join(PLUGIN)).map_err(Stop::harness)
 }
 

@@ -73,7 +73,7 @@ async fn idle(world: &mut LabWorld) -> Step {
 /// Deletes this object only.
 #[when("the node agent's service account is deleted")]
 async fn account(world: &mut LabWorld) -> Step {
-    world.agent.tried = true;
+    world.agent_is_tried().await?;
     let accounts: Api<ServiceAccount> = Api::namespaced(world.cluster().await?.client(), SYSTEM_NAMESPACE);
     accounts.delete(SERVICE_ACCOUNT, &DeleteParams::default()).await.map_err(Stop::harness)?;
     Ok(())
@@ -85,7 +85,7 @@ async fn account(world: &mut LabWorld) -> Step {
     regex = r"^the installation is deleted (as it was rendered|in reverse|in the foreground|as Helm does it|with its namespace|by its DaemonSet alone)$"
 )]
 async fn deleted(world: &mut LabWorld, order: String) -> Step {
-    world.agent.tried = true;
+    world.agent_is_tried().await?;
     if order == "with its namespace" {
         return with_namespace(world).await;
     }
@@ -174,7 +174,7 @@ async fn start(tier: &Tier, on: &str, pod: Pod) -> Step {
     let nodes = tier.nodes();
     let node = nodes.iter().find(|node| node.name() == on);
     let node = node.ok_or_else(|| Stop::harness(format!("there is no node {on}")))?;
-    match node.pod_started(&PodName::new(&pod.namespace, &pod.name), SOON).await? {
+    match node.pod_started(&PodName::new(&pod.namespace, &pod.name), SOON * tier.patience()).await? {
         PodStart::Running { .. } => Ok(()),
         other => Err(Stop::wrong(format!("pod {} on {on} does not start: {other:?}", pod.name))),
     }

@@ -37,7 +37,11 @@ async fn told(world: &mut LabWorld, name: String, seconds: u64) -> Step {
         let waits = living(world, &name).await?.iter().any(|pod| ready_at(pod, since).is_none());
         if waits { Err(Stop::wrong("a pod is not ready")) } else { redirected(world, &name).await }
     });
-    let settled = settled.await.is_ok();
+    let settled = match settled.await {
+        Ok(()) => true,
+        Err(Stop::Wrong(_)) => false,
+        Err(fault) => return Err(fault),
+    };
     of(world, &name)?.stop().await?;
     let exposure = by(world, &name, Exposure::outbound)?;
     let inbound = by(world, &name, Exposure::inbound)?;

@@ -22,13 +22,6 @@ pub(super) async fn requests(world: &mut LabWorld) -> Result<Vec<Asked>, Stop> {
     Ok(requests)
 }
 
-/// No request of it lacked a right.
-#[then("the taint controller was denied nothing")]
-async fn denied_nothing(world: &mut LabWorld) -> Step {
-    let denied = world.cluster().await?.denials(&|one| one.user == user())?;
-    expect(denied.is_empty(), || format!("it lacked {denied:?}"))
-}
-
 /// Injects a fault for the controllers alone.
 async fn fault(world: &mut LabWorld, fault: Fault) -> Step {
     bare(world)?;

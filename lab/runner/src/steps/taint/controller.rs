@@ -8,6 +8,7 @@ use cucumber::{gherkin, given, then, when};
 use serde_json::{Value, json};
 
 use super::SOON;
+use crate::steps::account::Account;
 use crate::steps::agent::{bare, chart, patch_config_map};
 use crate::steps::readiness;
 use crate::steps::wait::eventually;
@@ -34,18 +35,9 @@ const ONCE: &str = "--run-as-daemon=false";
 pub struct Controllers {
     /// Their objects of the chart, once they are applied.
     applied: Vec<Value>,
-    /// A step revoked a right, or used their token: then denials are no failure.
-    pub tried: bool,
+    pub account: Account,
     /// Leader before the disturbance.
     pub(super) leader: Option<String>,
-}
-
-impl Controllers {
-    /// True if they are limited to the chart's rights.
-    #[must_use]
-    pub fn has_charts_rights(&self) -> bool {
-        !self.applied.is_empty() && !self.tried
-    }
 }
 
 /// The user that their requests come from.
@@ -69,6 +61,7 @@ async fn install(world: &mut LabWorld) -> Step {
     let (_, others): (Vec<_>, Vec<_>) = objects.iter().cloned().partition(|one| one["kind"] == "Deployment");
     chart::put(world, &others).await?;
     world.taints.controllers.applied = objects;
+    world.taints.controllers.account.applied(user());
     Ok(())
 }
 
@@ -141,7 +134,8 @@ async fn put_role(world: &mut LabWorld, without: &[&str]) -> Step {
 /// Removes the right from its role.
 #[given("the taint controller may not patch nodes")]
 async fn may_not(world: &mut LabWorld) -> Step {
-    world.taints.controllers.tried = true;
+    let tier = world.cluster().await?;
+    world.taints.controllers.account.tried(&tier)?;
     put_role(world, &["patch"]).await
 }
 
