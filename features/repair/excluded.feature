@@ -22,3 +22,24 @@ Feature: Namespaces that the plugin leaves alone are left alone by repair
     And the node agent tells of it no RepairedBrokenPod
     And the node agent tells of it no RepairFailed
     And exposure of pod "cart" was 0
+
+  @mutant:template-unread
+  Scenario: Nor is one that only the template of our entry excludes
+    Given a node without the plugin
+    And the node agent's setting "EXCLUDE_NAMESPACES" is "kube-system"
+    And the node agent's setting "CNI_NETWORK_CONFIG" is:
+      """
+      {"type": "istio-cni", "exclude_namespaces": ["default"]}
+      """
+    And pod "legacy" of the mesh
+    And it is in namespace "default"
+    And an init container checks its rules
+    And it came up unredirected
+    And pod "cart" of the mesh
+    And an init container checks its rules
+    And it came up unredirected
+    When the node agent is deployed
+    Then it comes up within 60 s
+    And the node agent tells of it: RepairedBrokenPod
+    And "legacy" is meant
+    And the node agent tells of it no RepairedBrokenPod

@@ -110,3 +110,28 @@ fn built_in<'a>(
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use redirect::config::Config;
+    use redirect::generate::ruleset;
+    use redirect::ruleset::Dialect;
+
+    use super::*;
+    use crate::fake::{commit, ordinary, untouched};
+    use crate::plan::{Plan, plan};
+
+    #[test]
+    fn tables_of_ours_without_a_rule_redirect_nothing() {
+        for dialect in [Dialect::Iptables, Dialect::Nft] {
+            let mut snapshot = untouched();
+            let wanted = ruleset(&Config { dialect, ..ordinary() }).unwrap();
+            let Plan::Send { batch, .. } = plan(&snapshot, &wanted).unwrap() else { panic!("nothing to do") };
+            commit(&mut snapshot, &batch);
+            assert!(has_rules_of_ours(&snapshot), "{dialect:?}");
+            let chains = snapshot.tables.iter_mut().flat_map(|table| &mut table.chains);
+            chains.for_each(|chain| chain.rules.clear());
+            assert!(!has_rules_of_ours(&snapshot), "{dialect:?}");
+        }
+    }
+}
