@@ -13,18 +13,25 @@ use crate::time::pause;
 /// Pause after an accept that failed: there may be no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The next connection with its place among the concurrent ones, once there is one: others wait in the kernel's backlog. `None` after `cancel`.
+/// The next connection of `what` with its place among the concurrent ones, once there is one: others wait in the kernel's backlog. `None` after
+/// `cancel`.
 pub(crate) async fn next<C, A: Future<Output = io::Result<C>>>(
+    what: &'static str,
     accept: impl Fn() -> A,
     room: &Arc<Semaphore>,
     cancel: &CancellationToken,
 ) -> Option<(OwnedSemaphorePermit, C)> {
     let accepted = async {
         let place = Arc::clone(room).acquire_owned().await.ok()?;
+        let mut is_told = false;
         loop {
             match accept().await {
                 Ok(connection) => return Some((place, connection)),
-                Err(error) => tracing::warn!(target: "cni-agent", %error, "a connection cannot be accepted"),
+                Err(error) if !is_told => {
+                    tracing::warn!(target: "cni-agent", what, %error, "a connection cannot be accepted");
+                    is_told = true;
+                }
+                Err(_) => {}
             }
             pause(PAUSE).await;
         }

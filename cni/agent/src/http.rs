@@ -128,7 +128,11 @@ fn listen_on(socket: io::Result<TcpSocket>, address: SocketAddr) -> io::Result<T
 /// Answers on `listener` until `stop`. Connections that are open then end by their own limit.
 pub async fn answer_all(listener: TcpListener, purpose: Purpose, state: HttpState, stop: CancellationToken) {
     let (start, room, desk) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)), Desk::new(SHARE));
-    while let Some((place, (stream, peer))) = accept::next(|| listener.accept(), &room, &stop).await {
+    let what = match purpose {
+        Purpose::Health => "health port",
+        Purpose::Monitoring => "monitoring port",
+    };
+    while let Some((place, (stream, peer))) = accept::next(what, || listener.accept(), &room, &stop).await {
         // Who has its share is closed at once, so that others find a place.
         let Some(seat) = desk.seat(peer.ip().to_canonical(), start.elapsed()) else { continue };
         let state = state.clone();

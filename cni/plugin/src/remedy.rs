@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use netfilter::address::AddressError;
 use netfilter::ground::GroundError;
-use netfilter::iptables::IptablesError;
+use netfilter::iptables::{IptablesError, Problem};
 use netfilter::legacy::LegacyError;
 use netfilter::program::ProgramError;
 use netfilter::route::RouteError;
@@ -51,11 +51,6 @@ pub(crate) fn of_netns(error: &NetnsError) -> &'static str {
 /// About a namespace that cannot be programmed.
 pub(crate) fn of_program(error: &ProgramError) -> &'static str {
     match error {
-        ProgramError::Instead { failure, .. }
-            if matches!(**failure, ProgramError::Iptables(IptablesError::NoTool { .. })) =>
-        {
-            LAST_RESORT
-        }
         ProgramError::Apply(ApplyError::Permission | ApplyError::Read(ReadError::Permission))
         | ProgramError::Ground(
             GroundError::Address(AddressError::Permission(_)) | GroundError::Route(RouteError::Permission(_)),
@@ -66,9 +61,24 @@ pub(crate) fn of_program(error: &ProgramError) -> &'static str {
         }
         ProgramError::Iptables(IptablesError::Start { reason, .. }) => of_path(reason.kind()),
         ProgramError::Apply(ApplyError::UnmappedOwner { .. }) => LOOK_UP_USERS,
-        ProgramError::Instead { failure, .. } => of_program(failure),
+        ProgramError::Instead { failure, .. } => match of_program(failure) {
+            "" if is_of_no_tool(failure) => LAST_RESORT,
+            advice => advice,
+        },
         _ => "",
     }
+}
+
+/// True if there is no tool, or none that works.
+fn is_of_no_tool(failure: &ProgramError) -> bool {
+    matches!(
+        failure,
+        ProgramError::Iptables(
+            IptablesError::NoTool { .. }
+                | IptablesError::Start { .. }
+                | IptablesError::Failed { problem: Problem::Unknown, .. }
+        )
+    )
 }
 
 fn of_legacy(error: &LegacyError) -> &'static str {

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::fs;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use apiserver::ROOT_CA;
 use async_trait::async_trait;
@@ -110,9 +110,10 @@ impl Cluster for NetnsCluster {
     }
 
     async fn comes_up(&self, pod: &PodName, deadline: Duration) -> Result<(), LabError> {
-        let up = async { self.seen(pod).await?.slot.running(deadline).await };
-        let late = || Error::Deadline { what: format!("the start of pod {pod}"), deadline };
-        Ok(tokio::time::timeout(deadline, up).await.map_err(|_| late())??)
+        let (begun, late) =
+            (Instant::now(), || Error::Deadline { what: format!("the start of pod {pod}"), deadline });
+        let seen = tokio::time::timeout(deadline, self.seen(pod)).await.map_err(|_| late())??;
+        Ok(seen.slot.running(deadline.saturating_sub(begun.elapsed())).await?)
     }
 
     async fn logs(&self) -> Result<Vec<String>, LabError> {

@@ -55,13 +55,16 @@ impl Workload for RemotePod {
         let line = async {
             loop {
                 let before = container_id(&self.now().await?, container);
-                match first_line(&self.pods, &self.pod.name, container, fragment).await {
-                    // Its log ended with it, and it may start again.
-                    Err(Error::Missing(_)) => {
-                        let again = |pod: &Pod| container_id(pod, container) != before;
-                        until(&self.pods, &self.pod.name, what, self.deadline, again).await?;
-                    }
-                    found => return found,
+                let found = first_line(&self.pods, &self.pod.name, container, fragment).await;
+                let Err(Error::Missing(_)) = found else { return found };
+                let now = self.now().await?;
+                if is_over(&now) {
+                    return found;
+                }
+                // Its log ended with it, and it may start again; or the server cut the stream.
+                if before.is_none() || container_id(&now, container) != before {
+                    let runs = |pod: &Pod| is_over(pod) || container_id(pod, container).is_some();
+                    until(&self.pods, &self.pod.name, what, self.deadline, runs).await?;
                 }
             }
         };
@@ -89,6 +92,12 @@ impl Workload for RemotePod {
     async fn logs(&self) -> Result<Vec<String>, LabError> {
         Ok(logs::of_pod(&self.pods, &self.now().await?).await?)
     }
+}
+
+/// True if no container of it runs any more, or ever will.
+fn is_over(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 /// The runtime's name of a container that runs: also that of its control group, on both runtimes.

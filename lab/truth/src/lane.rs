@@ -24,7 +24,7 @@ use crate::findings::Findings;
 use crate::flow::Pod;
 use crate::forget;
 use crate::net::Net;
-use crate::packet::Spec;
+use crate::packet::{Kind, Spec};
 use crate::random::Random;
 use crate::writer::{Refusal, Writer};
 use pass::Pass;
@@ -162,7 +162,7 @@ impl Lane<'_> {
             counters: before,
             live: Live::open(backend)?,
             met: BTreeSet::new(),
-            ports: BTreeSet::new(),
+            senders: BTreeSet::new(),
             settling: SETTLING,
         };
         for spec in &specs {
@@ -229,10 +229,13 @@ impl Lane<'_> {
 
     fn packet(&mut self, pass: &mut Pass<'_>, spec: &Spec) -> anyhow::Result<()> {
         let port = spec.source_port.unwrap_or_else(|| self.next_port(pass.pod, spec));
-        if !pass.ports.insert(port) {
+        let sender = (spec.family(), spec.kind == Kind::Udp, port);
+        if pass.senders.contains(&sender) {
             // The kernel looks through the whole machine's connections for that.
             forget::connections()?;
+            pass.senders.clear();
         }
+        pass.senders.insert(sender);
         let course = expect::course(&pass.judge, pass.pod, spec, port);
         let expected = expect::expect(self.plan.backend.dialect(), spec, port, &course);
         // The first one that is astray may only be late. Where one is, all others are believed sooner.

@@ -40,10 +40,10 @@ pub fn is_gated(now: &DirectorySnapshot) -> bool {
     texts.filter_map(|text| Document::parse(text).ok()).any(|list| list.ours().into_iter().any(gated))
 }
 
-/// Our entry as the plugin reads it; `None` if the settings make none.
+/// Our entry as the plugin reads it, whatever else keeps it from being written; `None` if its template cannot be used.
 #[must_use]
 pub fn as_read(settings: &Settings) -> Option<NetConf> {
-    NetConf::parse(standalone(settings).ok()?.to_string().as_bytes()).ok()
+    NetConf::parse(alone(made(settings).ok()?).to_string().as_bytes()).ok()
 }
 
 /// Our entry as it stands in a list, which has the version.
@@ -51,6 +51,7 @@ pub fn as_read(settings: &Settings) -> Option<NetConf> {
 /// # Errors
 /// The settings make none.
 pub fn chained(settings: &Settings) -> Result<Value, EntryError> {
+    unblocked(settings)?;
     let mut keys = made(settings)?;
     keys.remove("cniVersion");
     Ok(Value::Object(keys))
@@ -61,20 +62,27 @@ pub fn chained(settings: &Settings) -> Result<Value, EntryError> {
 /// # Errors
 /// The settings make none.
 pub fn standalone(settings: &Settings) -> Result<Value, EntryError> {
-    let mut keys = made(settings)?;
+    unblocked(settings)?;
+    made(settings).map(alone)
+}
+
+fn unblocked(settings: &Settings) -> Result<(), EntryError> {
+    if settings.blocked.is_empty() { Ok(()) } else { Err(EntryError::Blocked(settings.blocked.clone())) }
+}
+
+fn alone(mut keys: Map<String, Value>) -> Value {
     keys.entry("cniVersion").or_insert_with(|| VERSION.into());
-    Ok(Value::Object(keys))
+    Value::Object(keys)
 }
 
 /// What is generated, under what the template says.
 fn made(settings: &Settings) -> Result<Map<String, Value>, EntryError> {
-    if !settings.blocked.is_empty() {
-        return Err(EntryError::Blocked(settings.blocked.clone()));
-    }
     let mut keys = generated(settings)?;
-    if !settings.chain.template.is_empty() {
-        let template: Map<String, Value> = serde_json::from_str(&settings.chain.template)
-            .map_err(|error| EntryError::Template(error.to_string()))?;
+    let template = settings.chain.template.as_deref();
+    let template = template.ok_or_else(|| EntryError::Blocked(settings.blocked.clone()))?;
+    if !template.is_empty() {
+        let template: Map<String, Value> =
+            serde_json::from_str(template).map_err(|error| EntryError::Template(error.to_string()))?;
         // Beside one of today the plugin passes over a key of 1.22.
         let has_excluded = |old: &Value| old.get("exclude_namespaces").is_some_and(|list| !list.is_null());
         if template.get("kubernetes").is_some_and(has_excluded) {

@@ -24,7 +24,7 @@ pub(super) fn chain() -> ChainSettings {
         owned_name: OWNED.to_owned(),
         group_read: false,
         raise_version: false,
-        template: String::new(),
+        template: Some(String::new()),
     }
 }
 

@@ -259,8 +259,9 @@ async fn a_template_that_comes_after_the_agent_and_changes_is_followed() {
     assert!(agent.settings.borrow().blocked[0].contains("entry"), "{:?}", agent.settings.borrow().blocked);
     for text in [r#"{"type":"istio-cni"}"#, r#"{"name":"istio-cni"}"#] {
         std::fs::write(&path, text).unwrap();
-        let followed =
-            |settings: &Arc<Settings>| settings.blocked.is_empty() && settings.chain.template == text;
+        let followed = |settings: &Arc<Settings>| {
+            settings.blocked.is_empty() && settings.chain.template.as_deref() == Some(text)
+        };
         let right = agent.settings.wait_for(followed);
         tokio::time::timeout(Duration::from_secs(5), right).await.unwrap().unwrap();
     }

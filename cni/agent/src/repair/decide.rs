@@ -172,7 +172,10 @@ impl Controller {
             if is_wanted && is_same && known.broken == before.broken {
                 (known.since, known.due) = (before.since, before.due);
                 (known.attempts, known.failures) = (before.attempts, before.failures);
-            } else if is_wanted && known.broken.is_none() {
+            } else if is_wanted
+                && (known.broken.is_none() || self.busy.as_ref().is_some_and(|busy| busy.is_about(&uid)))
+            {
+                // What is on its way may not be what these rules want.
                 (known.since, known.due) = (now, Some(now));
             }
         }
@@ -210,9 +213,10 @@ impl Controller {
             // Another failure after all that was done: not at once again, and no later than without it.
             let at = now + after(known.attempts);
             known.due = (!is_busy && !is_done).then(|| known.due.map_or(at, |due| due.min(at)));
-        } else if labels && !is_busy && had_label && !known.has_label(&self.rules.settings) {
+        } else if labels && had_label && !known.has_label(&self.rules.settings) {
             // Somebody took it away.
-            known.due = Some(now);
+            known.attempts += 1;
+            known.due = Some(now + after(known.attempts));
         }
         if labels {
             self.count_skipped(&uid, out);

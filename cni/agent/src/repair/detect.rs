@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use netfilter::{Wish, backend};
+use protocol::netconf::NetConf;
 use protocol::pod::PodFacts;
 use redirect::skip::{Exclusions, NamedPod, precheck};
 use redirect::{Enrolment, Redirect, enrol};
@@ -15,10 +16,17 @@ use crate::conflist::entry;
 use crate::pods::{ContainerStatus, NodePod, Terminated};
 use crate::settings::{RepairSettings, Settings};
 
-/// Settings of repair, and what it goes by as the plugin does, which our entry tells.
+/// Settings of repair, and those of the plugin that it goes by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     pub settings: RepairSettings,
+    /// None while nobody knows what the plugin goes by: then nothing is repaired.
+    pub plugin: Option<PluginRules>,
+}
+
+/// What our entry tells the plugin about pods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginRules {
     /// Where the agent lives: no pod of it is redirected.
     pub agent_namespace: String,
     /// Namespaces whose pods are not.
@@ -28,21 +36,24 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Of these settings. Those of the entry count where it cannot be made, and the plugin has a former one.
+    /// Of these settings. While a template of our entry cannot be used, the plugin has a former one: what was known of that counts.
     #[must_use]
-    pub fn of(settings: &Settings) -> Self {
-        let (entry, said) = (&settings.entry, entry::as_read(settings));
-        let (backend, native_nftables) = said.as_ref().map_or(
-            (entry.backend, entry.native_nftables),
-            // The plugin passes over a name that it does not know.
-            |said| (said.backend.parse().unwrap_or(Wish::Auto), said.native_nftables),
-        );
-        let (agent_namespace, excluded) = match said {
-            Some(said) => (said.pod_namespace, said.exclude_namespaces),
-            None => (entry.pod_namespace.clone(), entry.exclude_namespaces.clone()),
-        };
-        let wish = backend::Settings { backend, native_nftables, forced_binary: None }.wish();
-        Self { settings: settings.repair.clone(), agent_namespace, excluded, wish }
+    pub fn of(settings: &Settings, former: Option<&Self>) -> Self {
+        let plugin = entry::as_read(settings).map(PluginRules::of);
+        Self { settings: settings.repair.clone(), plugin: plugin.or_else(|| former?.plugin.clone()) }
+    }
+}
+
+impl PluginRules {
+    fn of(entry: NetConf) -> Self {
+        // The plugin passes over a name that it does not know.
+        let backend = entry.backend.parse().unwrap_or(Wish::Auto);
+        let native_nftables = entry.native_nftables;
+        Self {
+            agent_namespace: entry.pod_namespace,
+            excluded: entry.exclude_namespaces,
+            wish: backend::Settings { backend, native_nftables, forced_binary: None }.wish(),
+        }
     }
 }
 
@@ -68,7 +79,7 @@ pub fn scope(pod: &NodePod, rules: &Rules) -> RepairScope {
         || elsewhere
         || leaves
         || !repair.selectors.select(&pod.metadata.facts.labels, &pod.fields())
-        || is_excluded(&facts, rules)
+        || rules.plugin.as_ref().is_none_or(|plugin| is_excluded(&facts, plugin))
     {
         return RepairScope::Out;
     }
@@ -79,9 +90,9 @@ pub fn scope(pod: &NodePod, rules: &Rules) -> RepairScope {
     }
 }
 
-fn is_excluded(facts: &PodFacts, rules: &Rules) -> bool {
+fn is_excluded(facts: &PodFacts, plugin: &PluginRules) -> bool {
     let pod = NamedPod { name: &facts.metadata.name, namespace: &facts.metadata.namespace };
-    let exclusions = Exclusions { agent_namespace: &rules.agent_namespace, namespaces: &rules.excluded };
+    let exclusions = Exclusions { agent_namespace: &plugin.agent_namespace, namespaces: &plugin.excluded };
     precheck(pod, exclusions).is_some()
 }
 
@@ -186,17 +197,25 @@ mod tests {
 
     #[test]
     fn repair_goes_by_what_the_plugin_reads_in_our_entry() {
-        let read = |template: &str| {
+        let settings = |template: &str| {
             let said = [("EXCLUDE_NAMESPACES", "kube-system"), ("CNI_NETWORK_CONFIG", template)];
             let environment: BTreeMap<_, _> = said.map(|(key, value)| (key.into(), value.into())).into();
             let values = Layers::new(BTreeMap::new(), &environment).values();
-            let Rules { agent_namespace, excluded, wish, .. } =
-                Rules::of(&build(&values, &NodeFacts::default()).0);
+            build(&values, &NodeFacts::default()).0
+        };
+        let read = |template: &str| {
+            let PluginRules { agent_namespace, excluded, wish } =
+                Rules::of(&settings(template), None).plugin.unwrap();
             (agent_namespace, excluded.join(","), wish)
         };
         let said = r#"{"exclude_namespaces":["foo"],"pod_namespace":"mesh","native_nftables":true}"#;
         assert_eq!(read(said), ("mesh".to_owned(), "foo".to_owned(), Wish::Only(Backend::Nft)));
         let (_, excluded, wish) = read(r#"{"millrace_backend":"unheard-of"}"#);
         assert_eq!((excluded.as_str(), wish), ("kube-system", Wish::Auto));
+        let unusable = settings(r#"{"type":"calico"}"#);
+        let unknown = Rules::of(&unusable, None);
+        assert_eq!(Rules::of(&unusable, Some(&unknown)).plugin, None, "nobody knows what it leaves alone");
+        let former = Rules::of(&settings(said), None);
+        assert_eq!(Rules::of(&unusable, Some(&former)), former);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use k8s_openapi::jiff::Timestamp;
+use netfilter::Wish;
 use protocol::netconf::BACKEND_RECORD;
 use redirect::Redirect;
 use tokio::sync::watch;
@@ -48,7 +49,7 @@ pub async fn run(context: RepairContext, stop: CancellationToken) {
 }
 
 async fn work(mut context: RepairContext) {
-    let rules = Rules::of(&context.settings.borrow_and_update());
+    let rules = Rules::of(&context.settings.borrow_and_update(), None);
     let mut worker = Worker {
         controller: Controller::new(rules.clone(), Pace::default()),
         rules,
@@ -100,7 +101,7 @@ impl Worker {
     }
 
     fn changed(&mut self, settings: &Settings) {
-        let rules = Rules::of(settings);
+        let rules = Rules::of(settings, Some(&self.rules));
         if rules != self.rules {
             self.rules = rules.clone();
             self.hear(RepairEvent::Rules(Box::new(rules)));
@@ -172,6 +173,7 @@ impl Worker {
 
     fn request(&self, task: Task, pods: &[Enrolled]) -> ChildRequest {
         let places = &self.context.settings.borrow().places;
+        let wish = self.rules.plugin.as_ref().map_or(Wish::Auto, |plugin| plugin.wish);
         ChildRequest {
             task,
             grounds: Grounds {
@@ -180,7 +182,7 @@ impl Worker {
                 cache_dir: places.cache_dir.clone(),
                 proc_dir: places.proc_dir.clone(),
             },
-            backend: BackendWanted { wish: self.rules.wish, record: places.run_dir.join(BACKEND_RECORD) },
+            backend: BackendWanted { wish, record: places.run_dir.join(BACKEND_RECORD) },
             pods: pods.iter().map(target).collect(),
         }
     }

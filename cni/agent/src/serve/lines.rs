@@ -72,7 +72,9 @@ pub async fn take_lines(listener: UnixListener, log: Log, metrics: Metrics, canc
     let (start, room) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)));
     let (own, others) = (Desk::new(OWN), Desk::new(OTHERS));
     let sink = Sink { log, metrics };
-    while let Some((place, (stream, _))) = accept::next(|| listener.accept(), &room, &cancel).await {
+    while let Some((place, (stream, _))) =
+        accept::next(LOG_SOCKET, || listener.accept(), &room, &cancel).await
+    {
         let speaker = Speaker::of(&stream);
         let desk = if speaker == Speaker::Own { &own } else { &others };
         // A call is a process of its own, so all of a user's count together.

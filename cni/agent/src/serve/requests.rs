@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::agent::{
-    LineError, Reply, Request, RequestKind, Response, VERSION, decode_line, encode_line, found_line,
+    LineError, Reply, Request, RequestKind, Response, SOCKET, VERSION, decode_line, encode_line, found_line,
 };
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -55,7 +55,7 @@ impl Default for Limits {
 pub async fn answer(listener: UnixListener, lookup: Lookup, limits: Limits, cancel: CancellationToken) {
     let (start, room) = (Instant::now(), Arc::new(Semaphore::new(limits.connections)));
     let desk = Desk::new(limits.share);
-    while let Some((place, (stream, _))) = accept::next(|| listener.accept(), &room, &cancel).await {
+    while let Some((place, (stream, _))) = accept::next(SOCKET, || listener.accept(), &room, &cancel).await {
         if !admitted(&stream, &limits) {
             continue;
         }

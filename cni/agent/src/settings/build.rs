@@ -110,7 +110,7 @@ impl Reader<'_> {
     }
 
     /// The template with its placeholders replaced; the file's wins over the text.
-    fn template(&mut self, settings: &Settings, found: &NodeFacts) -> String {
+    fn template(&mut self, settings: &Settings, found: &NodeFacts) -> Option<String> {
         let file = found.template_file.as_ref();
         let key: &'static Setting = if file.is_some() { &table::TEMPLATE_FILE } else { &table::TEMPLATE };
         let text = match file.cloned() {
@@ -130,11 +130,11 @@ impl Reader<'_> {
             node: if node.is_empty() { &found.hostname } else { node },
         };
         let filled = text.and_then(|text| template::fill(&text, facts).map_err(Problem::Template));
-        filled.unwrap_or_else(|problem| {
+        let told = |problem| {
             let value = self.value(key);
             self.mistakes.push(Mistake { key, value, problem, instead: Instead::NoEntry });
-            String::new()
-        })
+        };
+        filled.map_err(told).ok()
     }
 }
 

@@ -26,7 +26,7 @@ fn defaults_are_upstreams() {
     assert_eq!(settings.places.run_dir, PathBuf::from("/var/run/istio-cni"));
     assert!(settings.chain.chained && !settings.chain.owned && !settings.chain.group_read);
     assert_eq!(settings.chain.owned_name, "02-istio-cni.conflist");
-    assert_eq!((settings.chain.conf_name.as_str(), settings.chain.template.as_str()), ("", ""));
+    assert_eq!((settings.chain.conf_name.as_str(), settings.chain.template.as_deref()), ("", Some("")));
     assert_eq!(settings.kubeconfig.mode, 0o600);
     assert_eq!(settings.kubeconfig.ca_file, PathBuf::from(ACCOUNT_DIR).join("ca.crt"));
     assert_eq!(settings.monitoring_port, Some(15014));
@@ -163,11 +163,11 @@ fn a_template_is_filled_in_and_its_file_wins() {
         said.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let values = Layers::new(BTreeMap::new(), &environment).values();
     let mut found = NodeFacts { hostname: "h".to_owned(), ..NodeFacts::default() };
-    assert_eq!(build(&values, &found).0.chain.template, template("/r/istio-cni-kubeconfig on h"));
+    assert_eq!(build(&values, &found).0.chain.template, Some(template("/r/istio-cni-kubeconfig on h")));
     found.template_file = Some(Ok(template("file")));
-    assert_eq!(build(&values, &found).0.chain.template, template("file"));
+    assert_eq!(build(&values, &found).0.chain.template, Some(template("file")));
     found.template_file = Some(Err("no such file".to_owned()));
     let (settings, mistakes) = build(&values, &found);
-    assert_eq!((settings.chain.template.as_str(), mistakes[0].key), ("", &table::TEMPLATE_FILE));
+    assert_eq!((settings.chain.template, mistakes[0].key), (None, &table::TEMPLATE_FILE));
     assert!(mistakes[0].blocks());
 }

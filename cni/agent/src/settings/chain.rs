@@ -22,8 +22,9 @@ pub struct ChainSettings {
     /// `MILLRACE_RAISE_CNI_VERSION`: the list's cniVersion becomes 1.1.0 where every plugin of it can do that.
     pub raise_version: bool,
     /// `CNI_NETWORK_CONFIG(_FILE)`: a JSON object that is our entry, but for the keys that it lacks: those come from [`EntrySettings`].
-    /// Its placeholders are replaced, its `type` is ours if it has one. Empty if there is none.
-    pub template: String,
+    /// Its placeholders are replaced, its `type` is ours if it has one. Empty if none is given; `None` for one that
+    /// cannot be used.
+    pub template: Option<String>,
 }
 
 impl ChainSettings {
@@ -44,7 +45,7 @@ impl Reader<'_> {
             owned_name: if owned_name.is_empty() { table::OWNED_NAME.default.to_owned() } else { owned_name },
             group_read: self.boolean(&table::GROUP_READ),
             raise_version: self.boolean(&table::RAISE_VERSION),
-            template: String::new(),
+            template: Some(String::new()),
         }
     }
 }

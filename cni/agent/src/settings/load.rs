@@ -68,7 +68,7 @@ mod tests {
         std::fs::write(&path, r#"{"type":"istio-cni"}"#).unwrap();
         let flags = BTreeMap::from([(&table::TEMPLATE_FILE, path.display().to_string())]);
         let loaded = load(flags.clone(), &BTreeMap::new(), |_| false);
-        assert_eq!(loaded.settings.chain.template, r#"{"type":"istio-cni"}"#);
+        assert_eq!(loaded.settings.chain.template.as_deref(), Some(r#"{"type":"istio-cni"}"#));
         assert_eq!(loaded.values[&table::TEMPLATE_FILE].origin, Origin::Flag);
         std::fs::remove_file(&path).unwrap();
         let loaded = load(flags, &BTreeMap::new(), |_| false);

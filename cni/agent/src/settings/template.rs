@@ -2,7 +2,7 @@
 //! `CNI_NETWORK_CONFIG`: an operator's own text of our entry, as installers up to 1.22 took it. Placeholders are replaced, the result is
 //! checked; what it lacks is filled in where the entry is written.
 
-use protocol::netconf::{NetConf, StatusGate};
+use protocol::netconf::NetConf;
 use serde_json::{Map, Value};
 
 use super::{NEWEST, OUR_TYPE};
@@ -99,9 +99,11 @@ fn decode(mut template: Map<String, Value>) -> Result<(), TemplateError> {
     for (key, usual) in [("name", OUR_TYPE), ("cniVersion", NEWEST)] {
         template.entry(key).or_insert_with(|| usual.into());
     }
-    let read = NetConf::parse(Value::Object(template).to_string().as_bytes())
-        .map_err(|error| TemplateError::Entry(error.to_string()))?;
-    if read.status_gate == StatusGate::Agent { Err(TemplateError::Gate) } else { Ok(()) }
+    if template.contains_key("millrace_status_gate") {
+        return Err(TemplateError::Gate);
+    }
+    let read = NetConf::parse(Value::Object(template).to_string().as_bytes());
+    read.map(drop).map_err(|error| TemplateError::Entry(error.to_string()))
 }
 
 /// Validates a template, whatever its placeholders' values.
@@ -182,7 +184,7 @@ mod tests {
         }
         let list = r#"{"name": "n", "cniVersion": "1.0.0", "plugins": [{"type": "istio-cni"}]}"#;
         assert_eq!(fill(list), TemplateError::List);
-        assert_eq!(fill(r#"{"millrace_status_gate": "agent"}"#), TemplateError::Gate);
+        assert_eq!(fill(r#"{"millrace_status_gate": "config"}"#), TemplateError::Gate);
         assert_eq!(fill(r#"{"token": "__SERVICEACCOUNT_TOKEN__"}"#), TemplateError::Token);
         assert_eq!(
             fill(r#"{"a_": "_b__ETCD_ENDPOINTS__"}"#),

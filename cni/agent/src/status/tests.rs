@@ -195,6 +195,7 @@ fn the_running_agents_settings_count_for_more_than_ones_own() {
     let judgement = gather::judgement(&loaded, Some(Effective { values, refused }));
     assert_eq!(judgement.judged_by, JudgedBy::Agent);
     assert_eq!(judgement.settings.entry.exclude_namespaces, ["new"]);
-    assert!(judgement.settings.chain.template.contains(r#""x":1"#), "{}", judgement.settings.chain.template);
+    let template = judgement.settings.chain.template.as_deref().unwrap_or_default();
+    assert!(template.contains(r#""x":1"#), "{template}");
     assert_eq!(judgement.mistakes, ["X=\"y\" from the ConfigMap is not applied: no"]);
 }

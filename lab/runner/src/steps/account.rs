@@ -13,8 +13,8 @@ pub enum Account {
     Absent,
     /// This user may be denied nothing.
     Judged(String),
-    /// A step used its token, or took its rights: what it was denied before counts alone.
-    Tried(Vec<String>),
+    /// A step used its token, or took its rights: what it was denied in its first requests counts alone, up to this number of all.
+    Tried(String, u64),
 }
 
 impl Account {
@@ -32,15 +32,11 @@ impl Account {
     }
 
     /// A step uses its token, or takes its rights.
-    ///
-    /// # Errors
-    /// Those of [`Account::denied`], unless nobody stands before the API server.
-    pub fn tried(&mut self, tier: &Tier) -> Result<(), LabError> {
-        *self = Self::Tried(match self.denied(tier) {
-            Err(LabError::Unsupported { .. }) => Vec::new(),
-            denied => denied?,
-        });
-        Ok(())
+    pub fn tried(&mut self, tier: &Tier) {
+        if let Self::Judged(user) = self {
+            let last = tier.front().ok().and_then(|front| front.requests().pop());
+            *self = Self::Tried(std::mem::take(user), last.map_or(0, |one| one.order + 1));
+        }
     }
 
     /// What it was denied, as far as it counts.
@@ -51,7 +47,7 @@ impl Account {
         match self {
             Self::Absent => Ok(Vec::new()),
             Self::Judged(user) => tier.denials(&|one| one.user == *user),
-            Self::Tried(before) => Ok(before.clone()),
+            Self::Tried(user, until) => tier.denials(&|one| one.user == *user && one.order < *until),
         }
     }
 }

@@ -19,6 +19,8 @@ use crate::stop::{Step, Stop, expect, expect_eq};
 
 /// `/metrics`
 pub(super) const MONITORING: u16 = 15014;
+/// Deadline of an event.
+const SOON: Duration = Duration::from_secs(20);
 /// Deadline of reports by the agent itself: the count of an event is written every 10 s.
 const TELLING: Duration = Duration::from_secs(30);
 
@@ -104,6 +106,23 @@ async fn own_events(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
     let first = |event: &Event| event.first_timestamp.as_ref().map(|time| time.0.as_second());
     let own = all.iter().filter(|event| first(event).is_none_or(|first| first >= begun));
     own.map(serde_json::to_value).collect::<Result<_, _>>().map_err(Stop::harness)
+}
+
+/// Waits for the event, one of a former scenario included.
+#[then(regex = r#"^an event "(\w+)"(?: about node "([^"]+)")? (?:is there|says "(.+)")$"#)]
+async fn event(world: &mut LabWorld, reason: String, node: String, fragment: String) -> Step {
+    let tier = world.cluster().await?;
+    eventually(world, SOON, async |_| {
+        let all = events::all(&tier).await?;
+        let is_it = |one: &Event| {
+            one.reason.as_deref() == Some(&*reason)
+                && one.message.as_deref().unwrap_or_default().contains(&fragment)
+                && (node.is_empty() || one.involved_object.name.as_deref() == Some(&*node))
+        };
+        let said = || all.iter().map(|one| (&one.reason, &one.message)).collect::<Vec<_>>();
+        expect(all.iter().any(is_it), || format!("the events are {:?}", said()))
+    })
+    .await
 }
 
 /// Waits for a single Event object with this count.

@@ -96,8 +96,8 @@ async fn attempt(
         .await;
     }
     match whose.as_str() {
-        TAINT_CONTROLLER => world.taints.controllers.account.tried(&tier)?,
-        _ => world.agent.account.tried(&tier)?,
+        TAINT_CONTROLLER => world.taints.controllers.account.tried(&tier),
+        _ => world.agent.account.tried(&tier),
     }
     let answer = client.request::<Value>(request(&verb, &resource, &at, &body, "")?).await;
     world.attempt = Some(match answer {

@@ -27,8 +27,8 @@ pub(super) struct Pass<'a> {
     pub(super) counters: Vec<(Place, u64)>,
     pub(super) live: Live,
     pub(super) met: BTreeSet<Place>,
-    /// Ports that packets have been sent from.
-    pub(super) ports: BTreeSet<u16>,
+    /// Families, whether UDP, and ports of the senders that conntrack may know.
+    pub(super) senders: BTreeSet<(Family, bool, u16)>,
     /// Timeout for the expected counters.
     pub(super) settling: Duration,
 }

@@ -12,7 +12,7 @@ use super::{ActionResult, Busy, Controller, News, RepairAction, Time};
 use crate::metrics::{RepairResult, Unrepairable};
 use crate::repair::ask::{PodOutcome, Proven};
 use crate::repair::detect::{Lifecycle, RepairScope};
-use crate::settings::{RepairPolicy, RepairSettings};
+use crate::settings::RepairPolicy;
 
 impl Controller {
     pub(super) fn done(
@@ -25,6 +25,10 @@ impl Controller {
         let Some(busy) = self.busy.take_if(|busy| busy.is_about(uid)) else { return };
         let Busy { pod, policy, since, seen } = busy;
         let took = now.saturating_sub(since);
+        // A label changes nothing of its rules: what others ask for meanwhile is still to be done.
+        if let Some(known) = self.pods.get_mut(uid).filter(|_| policy != RepairPolicy::Label) {
+            known.due = None;
+        }
         if done == ActionResult::Accepted {
             out.push(RepairAction::Ended(policy, RepairResult::Success, took));
             if policy == RepairPolicy::Label {
@@ -80,21 +84,16 @@ impl Controller {
         }
     }
 
-    /// A label as a fallback ends nothing where a repair may help, and none ends what another policy asks for since.
+    /// A label as a fallback ends nothing where a repair may help.
     fn labelled(&mut self, uid: &str, now: Time) {
-        let RepairSettings { policy, fallback, .. } = self.rules.settings;
-        let Some(known) = self.pods.get_mut(uid) else { return };
-        if !known.is_wanted(&self.rules.settings) {
-            return;
+        if self.rules.settings.policy == Some(RepairPolicy::Repair)
+            && let Some(known) = self.pods.get_mut(uid)
+            && known.is_wanted(&self.rules.settings)
+            && known.broken.as_ref().is_none_or(|broken| broken.lifecycle == Lifecycle::Again)
+            && !matches!(known.scope, RepairScope::Impossible(_))
+        {
+            known.due = Some(now + after(known.attempts));
         }
-        let may_help = known.broken.as_ref().is_none_or(|broken| broken.lifecycle == Lifecycle::Again)
-            && !matches!(known.scope, RepairScope::Impossible(_));
-        known.due = match policy {
-            Some(RepairPolicy::Label) => None,
-            Some(RepairPolicy::Repair) if may_help => Some(now + after(known.attempts)),
-            Some(RepairPolicy::Repair) if fallback == Some(RepairPolicy::Label) => None,
-            _ => Some(now),
-        };
     }
 }
 

@@ -112,7 +112,7 @@ fn other_rules_do_not_forget_who_is_unredirected() {
     let mut play = repairing(None);
     play.done(3, "a", no_namespace());
     let mut excluding = changed(&[RepairPolicy::Repair], |repair| repair.act_on_unredirected = true);
-    excluding.excluded.push("other".to_owned());
+    excluding.plugin.as_mut().unwrap().excluded.push("other".to_owned());
     assert_eq!(
         play.acts(3, RepairEvent::Rules(excluding)),
         NOTHING,

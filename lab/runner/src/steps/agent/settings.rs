@@ -2,20 +2,17 @@
 //! Effects of changed settings on the running agent.
 
 use cucumber::{then, when};
-use k8s_openapi::api::core::v1::Event;
 use serde_json::{Value, json};
 use std::time::Duration;
 
 use super::objects::CONFIG_MAP;
 use super::{agents, patch_config_map};
 use crate::binaries::PLUGIN;
-use crate::steps::events;
 use crate::steps::files::{Files, files};
-use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
-/// Deadline of an event.
+/// Deadline of a change.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Removes the key.
@@ -70,23 +67,4 @@ async fn no_restart(world: &mut LabWorld) -> Step {
         return Ok(());
     }
     Err(Stop::wrong(format!("its containers were started again so often: {starts:?}")))
-}
-
-/// Waits for an event.
-#[then(regex = r#"^an event "([A-Za-z]+)" says "(.+)"$"#)]
-async fn event(world: &mut LabWorld, reason: String, fragment: String) -> Step {
-    let tier = world.cluster().await?;
-    eventually(world, SOON, async |_| {
-        let all = events::all(&tier).await?;
-        let seen = |event: &Event| {
-            let (found, said) = (event.reason.as_deref(), event.message.as_deref().unwrap_or_default());
-            found == Some(reason.as_str()) && said.contains(&fragment)
-        };
-        if all.iter().any(seen) {
-            return Ok(());
-        }
-        let said: Vec<_> = all.iter().map(|event| (&event.reason, &event.message)).collect();
-        Err(Stop::wrong(format!("the events are {said:?}")))
-    })
-    .await
 }

@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use cluster::{Asked, Effect, Fault, Verb};
 use cucumber::{given, then, when};
-use k8s_openapi::api::core::v1::Event;
 
 use super::SOON;
 use super::controller::user;
 use crate::steps::agent::bare;
-use crate::steps::events;
-use crate::steps::wait::{eventually, within};
+use crate::steps::wait::within;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect, expect_eq};
+use crate::stop::{Step, Stop, expect_eq};
 
 /// Requests of the controllers, in order of arrival.
 pub(super) async fn requests(world: &mut LabWorld) -> Result<Vec<Asked>, Stop> {
@@ -88,20 +86,4 @@ async fn changed(world: &mut LabWorld, node: String, wanted: usize) -> Step {
 async fn agent_changed(world: &mut LabWorld, wanted: usize) -> Step {
     let node = world.cluster().await?.node()?.name().to_owned();
     expect_eq("the number of changes", &changes(world, &cluster::plugin_user(), &node).await?, &wanted)
-}
-
-/// Waits for the event.
-#[then(regex = r#"^an event "(\w+)" about node "([^"]+)" is there$"#)]
-async fn event(world: &mut LabWorld, reason: String, node: String) -> Step {
-    let tier = world.cluster().await?;
-    eventually(world, SOON, async |_| {
-        let all = events::of_namespace(&tier, "default").await?;
-        let is_it = |one: &Event| {
-            one.reason.as_deref() == Some(&*reason) && one.involved_object.name.as_deref() == Some(&*node)
-        };
-        expect(all.iter().any(is_it), || {
-            format!("there are {:?}", all.iter().map(|one| &one.reason).collect::<Vec<_>>())
-        })
-    })
-    .await
 }
