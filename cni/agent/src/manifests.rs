@@ -181,7 +181,7 @@ fn installation(
 
 fn text(request: &Request, values: &Values) -> String {
     let objects = match (request.show_values, request.purge) {
-        (true, _) => vec![json!(values)],
+        (true, _) => vec![values.all.clone()],
         (false, true) => render::purge(values),
         (false, false) => render(values),
     };
@@ -244,8 +244,10 @@ mod tests {
     fn the_values_that_are_shown_are_values_again() {
         let dir = tempfile::tempdir().unwrap();
         let of = |values: PathBuf| Request { values: vec![values], show_values: true, ..named() };
-        let (_, shown, stderr) = ran(&of(file(&dir, "cni:\n  logLevel: debug\n  chained: false\n")));
+        let (_, shown, stderr) =
+            ran(&of(file(&dir, "cni:\n  logLevel: debug\n  chained: false\n  excludeNamespaces: [shop]\n")));
         assert!(stderr.contains("logging.level"), "{stderr}");
+        assert!(shown.contains("shop"), "what is written to the ConfigMap alone is a value, too: {shown}");
         let (code_of, again, stderr) = ran(&of(file(&dir, &shown)));
         assert_eq!((code_of, again.as_str(), stderr.as_str()), (code(0), shown.as_str(), ""));
     }

@@ -91,6 +91,7 @@ server leaves it out.
 {{- define "istio-cni.ofPod" -}}
 {{- $settings := dict "CHAINED_CNI_PLUGIN" (toString .chained) "CNI_CONF_NAME" .cniConfFileName -}}
 {{- if .repair.enabled -}}{{ $_ := set $settings "MILLRACE_NETNS_DIR" .cniNetnsDir }}{{- end -}}
+{{- if .global.logAsJson -}}{{ $_ := set $settings "LOG_AS_JSON" "true" }}{{- end -}}
 {{- if eq .taint.mode "node" -}}
 {{- $settings = mergeOverwrite $settings (include "istio-cni.ownTaint" . | fromJson) -}}
 {{- end -}}

@@ -187,7 +187,7 @@ fn command() -> Command {
             .action(ArgAction::Append)
             .value_name("FILE"),
         )
-        .arg(text("exclude-namespaces", "The node's excluded namespaces").value_name("NAMESPACE,..."))
+        .arg(text("exclude-namespaces", "The node's excluded namespaces").value_name("NAMESPACE,...").default_value("kube-system"))
         .arg(output.default_value("human").help("human or json; also -o human and -o json"))
 }
 

@@ -136,7 +136,7 @@ table! {
         "",
         "agent: the node is not ready while the agent is not; needs hostNetwork: true",
     ).flag("millrace-status-gate").in_config_map_when_set();
-    AMBIENT = switch("ambient.enabled", "false", "Written into the plugin's entry; this agent serves sidecars only").flag("ambient-enabled").mounted().in_config_map();
+    AMBIENT = switch("ambient.enabled", "false", "Written into the plugin's entry; this agent serves sidecars only").flag("ambient-enabled").in_config_map();
     AMBIENT_CONFIG_DIR = text("ambient.configDir", "", "Accepted for upstream's sake, not read");
     AMBIENT_DNS = switch("ambient.dnsCapture", "true", "Written into the ConfigMap").flag("ambient-dns-capture").unread().in_config_map();
     AMBIENT_IPV6 = switch("ambient.ipv6", "true", "Written into the ConfigMap").flag("ambient-ipv6").unread().in_config_map();

@@ -276,18 +276,17 @@ mod tests {
         ]);
         let changes = decide(&values(&[]), &new, ALL);
         let refused = [
-            "ambient-enabled",
             "chained-cni-plugin",
             "cni-conf-name",
             "monitoring-port",
             "mounted-cni-net-dir",
             "skip-tls-verify",
         ];
-        assert_eq!(names(&changes), (vec!["native-nftables"], refused.to_vec()));
+        assert_eq!(names(&changes), (vec!["ambient-enabled", "native-nftables"], refused.to_vec()));
         assert_eq!(changes.values[&table::NET_DIR].text, "/host/etc/cni/net.d");
         let whys: Vec<_> = changes.refused.iter().map(|one| &one.why).collect();
         let mount = &Refusal::Mount;
-        assert_eq!(whys, [mount, mount, mount, &Refusal::Pod, mount, &Refusal::Pod]);
+        assert_eq!(whys, [mount, mount, &Refusal::Pod, mount, &Refusal::Pod]);
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn of_the_agent(agent: &Agent, find: &mut impl FnMut(String, &str)) {
         }
         Agent::Silent(why) => find(
             format!("the agent does not answer: {why}"),
-            "look whether its pod runs: kubectl -n istio-system get pods -l k8s-app=istio-cni-node -o wide",
+            "look whether its pod runs: kubectl get pods --all-namespaces -l k8s-app=istio-cni-node -o wide",
         ),
     }
 }

@@ -98,8 +98,10 @@ fn conflist(settings: &Settings) -> Conflist {
         (_, Err(error)) => return Conflist { problem: Some(error.to_string()), ..seen },
     };
     seen.usable = now.usable().map(|(name, _)| name.to_owned()).collect();
-    let plan =
-        DesiredConflist { chain, entry: &entry, made: &BTreeSet::new(), able: &BTreeSet::new() }.plan(&now);
+    // Which plugins can do the newest version the agent has asked them: a list with it is as right as one without.
+    let [plan, raised] = [BTreeSet::new(), now.types()]
+        .map(|able| DesiredConflist { chain, entry: &entry, made: &BTreeSet::new(), able: &able }.plan(&now));
+    let plan = if raised.steps.is_empty() { raised } else { plan };
     match (plan.steps.first(), plan.then) {
         (_, Err(why)) => seen.problem = Some(why.to_string()),
         (Some(Step::Write { name, .. }), _) => {

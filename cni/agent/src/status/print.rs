@@ -30,10 +30,11 @@ pub(super) fn print(
     }
     let credentials = &seen.credentials;
     let mode = credentials.mode.map_or_else(|| "absent".to_owned(), |mode| format!("mode {mode:04o}"));
-    let expires = match credentials.token_expires {
-        Some(at) if at > now => format!("token expires in {} s", at - now),
-        Some(at) => format!("token expired {} s ago", now - at),
-        None => "token without an expiry".to_owned(),
+    let expires = match (&credentials.problem, credentials.token_expires) {
+        (Some(problem), _) => problem.clone(),
+        (None, Some(at)) if at > now => format!("token expires in {} s", at - now),
+        (None, Some(at)) => format!("token expired {} s ago", now - at),
+        (None, None) => "token without an expiry".to_owned(),
     };
     writeln!(out, "credentials  {} {mode}, {expires}", credentials.path)?;
     let file = seen.conflist.file.as_deref().unwrap_or("no file has our entry as it should be");

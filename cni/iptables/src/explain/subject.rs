@@ -126,12 +126,15 @@ fn of_flags(
     settings: &Settings,
     matches: &ArgMatches,
 ) -> Result<Explanation, ExplainError> {
+    settings.check_ports()?;
     let network = network(matches, Vec::new())?;
     let surroundings = ProcessEnvironment { env: world.env, file: world.file };
     let whole = surroundings.complete(settings, dialect(settings), network.0.iter().copied())?;
     let listed = setting::of_flags(given, &whole.given, world.env);
     let mut plan = Plan::new(whole.config.in_dialect(dialect(settings)), listed, network)?;
     plan.notes.extend(whole.warning.map(str::to_owned));
+    // They may be known where the rules are to be.
+    plan.notes.extend(whole.names.err().map(|unknown| unknown.to_string()));
     Ok(Explanation {
         subject: "a pod with these flags".to_owned(),
         decision: Decision::Redirected(Box::new(plan)),

@@ -171,7 +171,7 @@ fn variables(values: &Values) -> Vec<Value> {
     POD_FIELDS.into_iter().map(|(name, path)| field(name, path)).chain(settings).collect()
 }
 
-/// Settings that hold for a pod's life: those that go with its mounts, and the taint of its own node. A change of them rolls the
+/// Settings that hold for a pod's life: those that go with its mounts, the form of its log, and the taint of its own node. A change of them rolls the
 /// `DaemonSet`. The agent takes them from its pod's template and not from the `ConfigMap`, which a pod of another template may watch.
 fn of_pod(values: &Values) -> Vec<(&'static str, &str)> {
     let chained = if values.chained { "true" } else { "false" };
@@ -179,6 +179,9 @@ fn of_pod(values: &Values) -> Vec<(&'static str, &str)> {
         vec![("CHAINED_CNI_PLUGIN", chained), ("CNI_CONF_NAME", values.cni_conf_file_name.as_str())];
     if values.repair.enabled {
         settings.push(("MILLRACE_NETNS_DIR", &values.cni_netns_dir));
+    }
+    if values.global.log_as_json {
+        settings.push(("LOG_AS_JSON", "true"));
     }
     settings.extend(taint::own_node(&values.taint));
     settings
