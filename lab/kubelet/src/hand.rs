@@ -34,6 +34,7 @@ impl NetnsNode {
         let (pids, shown) = (self.pids(), self.shown());
         let started = netns::inside(self.netns.path(), move || {
             pids.join()?;
+            rootfs::separate()?;
             rootfs::show(&shown)?;
             pids.show_proc(Path::new("/proc"))?;
             Ok::<_, Error>(command.spawn())

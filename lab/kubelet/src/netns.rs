@@ -114,19 +114,6 @@ impl Namespace {
         &self.path
     }
 
-    /// Runs `work` inside.
-    ///
-    /// # Errors
-    /// The namespace cannot be entered.
-    pub async fn run<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        inside(&self.path, work).await
-    }
-}
-
-impl Namespace {
     /// Keeps it no longer: it lives on until the last process and the last socket in it are gone. Once is enough.
     pub fn let_go(&self) {
         // Nothing useful can be done about a failure: the mount namespace of the lab ends with the lab.
@@ -188,10 +175,9 @@ pub async fn listen(path: &Path, address: String) -> Result<TcpListener, Error> 
     inside(path, bind).await?.map_err(Error::system("listen for the API"))
 }
 
-/// Gives this thread, and what it starts, a view of the file system in which `at` is `file`. Nobody else sees it.
+/// `at` is `file`, for a thread with a mount namespace of its own, and what it starts.
 pub(crate) fn hide_behind(file: &Path, at: &Path) -> Result<(), Error> {
     restore_end(at)?;
-    unshare(CloneFlags::CLONE_NEWNS).map_err(|e| Error::system("make a mount namespace")(e.into()))?;
     mount(Some(file), at, None::<&str>, MsFlags::MS_BIND, None::<&str>)
         .map_err(|errno| Error::file("mount", at)(errno.into()))
 }

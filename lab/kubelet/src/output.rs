@@ -16,9 +16,9 @@ const KEPT_LINES: usize = 1000;
 /// Retained lines of those dropped that may tell of an error: whoever judges a log needs them.
 pub(crate) const KEPT_ERRORS: usize = 1000;
 
-/// True for a line that may be one of level `error`, in whichever form.
+/// True for a line that may be one of level `error` or tell of a crash, in whichever form.
 pub(crate) fn may_be_error(line: &str) -> bool {
-    line.contains("error")
+    ["error", "panic", "overflowed its stack"].iter().any(|word| line.contains(word))
 }
 
 /// A line that a process printed.

@@ -56,8 +56,6 @@ pub struct Program {
     pub resolv_conf: Option<PathBuf>,
     /// Pid namespace; the lab's own if absent.
     pub pids: Option<Arc<Pids>>,
-    /// Its `/proc` is that of the pid namespace, without a root of its own as well.
-    pub sees_pids: bool,
     /// Bind mounts of directories.
     pub mounts: Vec<Mount>,
     /// A file system of its own, in which its path is looked up; the lab's if absent.
@@ -81,7 +79,6 @@ impl Program {
             settings: Files::Writable,
             resolv_conf: None,
             pids: None,
-            sees_pids: false,
             mounts: Vec::new(),
             root: None,
         }
@@ -130,6 +127,10 @@ impl Program {
     fn enter(&self) -> Result<(), Error> {
         let pids = self.pids.as_deref();
         pids.map_or(Ok(()), Pids::join)?;
+        let sees_the_labs = self.root.is_none() && self.resolv_conf.is_none() && self.mounts.is_empty();
+        if !sees_the_labs || self.settings == Files::ReadOnly || self.files == Files::ReadOnly {
+            rootfs::separate()?;
+        }
         match (&self.root, &self.resolv_conf) {
             (Some(root), resolv_conf) => {
                 let mount_proc =
@@ -139,12 +140,7 @@ impl Program {
             (None, Some(file)) => netns::hide_behind(file, Path::new(RESOLV_CONF))?,
             (None, None) => {}
         }
-        if !self.mounts.is_empty() || self.sees_pids {
-            rootfs::show(&self.mounts)?;
-        }
-        if let Some(pids) = pids.filter(|_| self.sees_pids) {
-            pids.show_proc(Path::new("/proc"))?;
-        }
+        rootfs::show(&self.mounts)?;
         if self.settings == Files::ReadOnly {
             rootfs::write_no_settings()?;
         }
@@ -399,9 +395,10 @@ async fn attend(
 }
 
 async fn keep(stream: impl AsyncRead + Unpin, output: Stream, first: Option<watch::Sender<bool>>) {
-    let mut lines = BufReader::new(stream).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
-        output.push(line);
+    let (mut stream, mut line) = (BufReader::new(stream), Vec::new());
+    while stream.read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) {
+        output.push(String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(&line)).into_owned());
+        line.clear();
         if let Some(first) = &first {
             first.send_replace(true);
         }

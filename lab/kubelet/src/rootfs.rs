@@ -69,14 +69,13 @@ pub struct Root {
 }
 
 impl Root {
-    /// Gives this thread, and what it starts, this root, whose `/proc` `mount_proc` mounts. It is gone with the
+    /// Gives this thread, which is [`separate`], and what it starts, this root, whose `/proc` `mount_proc` mounts. It is gone with the
     /// last process that has it.
     pub(crate) fn enter(
         &self,
         resolv_conf: Option<&Path>,
         mount_proc: impl FnOnce(&Path) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        separate()?;
         let base = &self.base;
         plain(Some("container"), base, "tmpfs", MsFlags::MS_NODEV, Some("mode=0755"))?;
         for directory in ["dev", "etc", "host", "proc", "run", "sys", "tmp", "var", FORMER] {
@@ -161,13 +160,12 @@ fn link(to: &Path, at: &Path) -> Result<(), Error> {
     }
 }
 
-/// Gives this thread, and what it starts, a view of the file system in which things are seen elsewhere, too.
+/// Things are seen elsewhere, too. As the following, it is for a thread that is [`separate`], and what it starts.
 pub(crate) fn show(mounts: &[Mount]) -> Result<(), Error> {
-    separate()?;
     mounts.iter().try_for_each(|mount| bind(mount, &mount.at))
 }
 
-/// Gives this thread, and what it starts, a view of the file system in which nothing can be written. Nobody else sees it.
+/// No file can be written.
 pub(crate) fn write_nothing() -> Result<(), Error> {
     write_no_root()?;
     WRITTEN.map(Path::new).into_iter().try_for_each(keep_unwritten)
@@ -175,13 +173,11 @@ pub(crate) fn write_nothing() -> Result<(), Error> {
 
 /// As [`write_nothing`], but what is mounted below the root stays as it is: a container's volumes.
 pub(crate) fn write_no_root() -> Result<(), Error> {
-    separate()?;
     keep_unwritten(Path::new("/"))
 }
 
-/// Gives this thread, and what it starts, a `/proc` in which the kernel's settings cannot be written.
+/// The kernel's settings below `/proc` cannot be written.
 pub(crate) fn write_no_settings() -> Result<(), Error> {
-    separate()?;
     // runc's `readonlyPath`: not every kernel has all of them.
     for path in SETTINGS.map(Path::new).into_iter().filter(|path| path.exists()) {
         attach(path, path, MsFlags::MS_REC)?;
@@ -199,8 +195,8 @@ fn keep_unwritten(at: &Path) -> Result<(), Error> {
     }
 }
 
-/// A mount namespace of this thread's own. Mounts of the lab reach it, but none of its own reaches the lab.
-fn separate() -> Result<(), Error> {
+/// A mount namespace of this thread's own. Mounts of the lab reach it, but none of its own reaches the lab. Each takes a copy of all mounts.
+pub(crate) fn separate() -> Result<(), Error> {
     unshare(CloneFlags::CLONE_NEWNS).map_err(|e| Error::system("make a mount namespace")(e.into()))?;
     change(Path::new("/"), MsFlags::MS_REC | MsFlags::MS_SLAVE)
 }

@@ -131,9 +131,12 @@ fn of_api(number: u8) -> Vec<Translation> {
 /// # Errors
 /// The kernel refuses it.
 pub async fn translate(node: &NetnsNode, wire: &Wire, services: &[Translation]) -> Result<(), Error> {
-    let own =
-        if node.options.node.installed == Installed::ByAgent { of_api(node.number) } else { Vec::new() };
-    wire.translate(node.netns.path(), node.number, &[own, services.to_vec()].concat()).await
+    wire.translate(node.netns.path(), node.number, &[of_node(node), services.to_vec()].concat()).await
+}
+
+/// Its API server's service, if that listens there.
+pub fn of_node(node: &NetnsNode) -> Vec<Translation> {
+    if node.options.node.installed == Installed::ByAgent { of_api(node.number) } else { Vec::new() }
 }
 
 /// Follows services, pods and boots of nodes, which lose what they translated. Without a network between nodes it does nothing.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use apiserver::Timestamp;
-use cluster::PodStart;
+use cluster::{LabError, PodStart};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
 use crate::account::Kept;
@@ -228,11 +228,15 @@ impl Slot {
     /// Waits until the pod runs, however many starts that takes.
     ///
     /// # Errors
-    /// It does not before the deadline.
+    /// It does not before the deadline; a failure of the lab to start it is the lab's.
     pub async fn running(&self, deadline: Duration) -> Result<(), Error> {
         let what = || format!("that pod {}/{} runs", self.plan.pod.namespace, self.plan.pod.name);
         let runs = |stage: &Stage| matches!(stage, Stage::Started(PodStart::Running { .. }));
-        self.wait(deadline, what, runs).await.map(drop)
+        let reached = self.wait(deadline, what, runs).await.map(drop);
+        match &*self.stage.borrow() {
+            Stage::Started(PodStart::LabFailed { why }) => Err(LabError::harness(what(), why).into()),
+            _ => reached,
+        }
     }
 
     /// Waits until the pod is gone.

@@ -239,8 +239,7 @@ async fn node(
 ) -> Result<(NetnsNode, Vec<ServerHandle>), Error> {
     let node = NetnsNode::create(options, number, access).await?;
     if let Some(wire) = wire {
-        wire.join(node.netns.path(), number).await?;
-        services::translate(&node, wire, &[]).await?;
+        wire.join(node.netns.path(), number, &services::of_node(&node)).await?;
     }
     let mut served = Vec::new();
     for address in addresses(options.node.installed, number) {

@@ -79,13 +79,15 @@ impl Wire {
         })
     }
 
-    /// Links a node.
+    /// Links a node, which translates these.
     ///
     /// # Errors
     /// The kernel refuses it.
-    pub async fn join(&self, node: &Path, number: u8) -> Result<(), Error> {
+    pub async fn join(&self, node: &Path, number: u8, services: &[Translation]) -> Result<(), Error> {
         let behind = ["200", "201"].map(|network| ranges(network, number)).concat();
-        self.link(node, &format!("node-{number}"), &addresses(number), &[], &behind).await
+        let mut args = self.link(&format!("node-{number}"), &addresses(number), &[], &behind);
+        args.extend(["--translate".to_owned(), translations(services, &self.masqueraded(number))]);
+        run(&Program::new(&self.workload, args), node, &[], self.deadline).await
     }
 
     /// Makes the host outside, which answers on some ports.
@@ -97,7 +99,8 @@ impl Wire {
         netns::set_loopback_up(outside.path()).await?;
         let reach: &[&str] = if self.pods_are_routed { &[] } else { &NODES };
         let reach: Vec<_> = reach.iter().map(|range| (*range).to_owned()).collect();
-        self.link(outside.path(), "outside", &OUTSIDE.map(str::to_owned), &reach, &[]).await?;
+        let args = self.link("outside", &OUTSIDE.map(str::to_owned), &reach, &[]);
+        run(&Program::new(&self.workload, args), outside.path(), &[], self.deadline).await?;
         let ports = PORTS.iter().flat_map(|port| ["--listen", port]);
         let program = Program::new(&self.workload, ["app"].into_iter().chain(ports));
         let host = Process::start(&program, outside.path()).await?;
@@ -133,9 +136,8 @@ impl Wire {
         services: &[Translation],
         masqueraded: &[Value],
     ) -> Result<(), Error> {
-        let wanted = json!({ "services": services, "masqueraded": masqueraded }).to_string();
         let program = Program::new(&self.workload, ["translate"]);
-        run(&program, node, wanted.as_bytes(), self.deadline).await
+        run(&program, node, translations(services, masqueraded).as_bytes(), self.deadline).await
     }
 
     fn masqueraded(&self, number: u8) -> Vec<Value> {
@@ -153,14 +155,8 @@ impl Wire {
         }
     }
 
-    async fn link(
-        &self,
-        from: &Path,
-        name: &str,
-        own: &[String; 2],
-        reach: &[String],
-        behind: &[String],
-    ) -> Result<(), Error> {
+    /// Arguments of the program that links a namespace.
+    fn link(&self, name: &str, own: &[String; 2], reach: &[String], behind: &[String]) -> Vec<String> {
         let mut args = vec!["wire".to_owned(), "--name".to_owned(), name.to_owned()];
         args.extend(["--to".to_owned(), self.router.path().display().to_string()]);
         for (own, beside) in usable(own.iter().cloned().zip(BESIDE)) {
@@ -174,8 +170,12 @@ impl Wire {
                 args.extend([option.to_owned(), range.clone()]);
             }
         }
-        run(&Program::new(&self.workload, args), from, &[], self.deadline).await
+        args
     }
+}
+
+fn translations(services: &[Translation], masqueraded: &[Value]) -> String {
+    json!({ "services": services, "masqueraded": masqueraded }).to_string()
 }
 
 async fn run(program: &Program, netns: &Path, input: &[u8], deadline: Duration) -> Result<(), Error> {

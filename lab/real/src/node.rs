@@ -238,15 +238,13 @@ async fn link(place: &Place, number: Number, programs: &Programs) -> Result<(), 
     for range in number.pods() {
         wire.args(["--behind", &range]);
     }
-    place.run(wire, "").await?;
-    let mut translate = Command::new(&programs.workload);
-    translate.arg("translate").stdin(Stdio::piped());
     let service = json!({
         "transport": "tcp",
         "from": format!("{SERVICE}:443"),
         "to": format!("{}:{}", IpAddr::from(control::ADDRESS), front::PORT),
     });
-    place.run(translate, &json!({ "services": [service], "masqueraded": [] }).to_string()).await
+    wire.args(["--translate", &json!({ "services": [service], "masqueraded": [] }).to_string()]);
+    place.run(wire, "").await
 }
 
 /// Removes the lab's end of a node's link: the kernel does it as well, some time after the node's namespace has gone.

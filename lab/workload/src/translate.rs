@@ -5,6 +5,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::str::FromStr;
 
 use anyhow::Context as _;
 use cluster::Transport;
@@ -29,14 +30,14 @@ const SOURCE: i32 = 100;
 const IPV6_SETTINGS: &str = "/proc/sys/net/ipv6";
 
 /// Everything that is to be translated.
-#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Translations {
     services: Vec<Service>,
     masqueraded: Vec<Masquerade>,
 }
 
 /// Address of a service, and that of the pod behind it.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct Service {
     transport: Transport,
     from: SocketAddr,
@@ -44,15 +45,27 @@ struct Service {
 }
 
 /// What leaves a range of pods, unless it is for the cluster.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct Masquerade {
     pods: Range,
     cluster: Range,
 }
 
+impl FromStr for Translations {
+    type Err = serde_json::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        serde_json::from_str(text)
+    }
+}
+
 /// Replaces the translations of the calling process' network namespace by those on standard input.
 pub fn run() -> anyhow::Result<()> {
-    let wanted: Translations = serde_json::from_reader(io::stdin()).context("the translations")?;
+    replace(&serde_json::from_reader(io::stdin()).context("the translations")?)
+}
+
+/// The same by these.
+pub fn replace(wanted: &Translations) -> anyhow::Result<()> {
     for family in [IPV4, IPV6] {
         let is_of = |address: IpAddr| address.is_ipv4() == (family == IPV4);
         let services: Vec<_> = wanted.services.iter().filter(|service| is_of(service.from.ip())).collect();

@@ -11,6 +11,7 @@ use clap::Args;
 
 use crate::basenet::conf::Range;
 use crate::basenet::link::{Ends, Reach, connect_ends};
+use crate::translate::{self, Translations};
 
 #[derive(Debug, Clone, Args)]
 pub struct WireOptions {
@@ -33,6 +34,9 @@ pub struct WireOptions {
     /// A range that the router reaches through this end.
     #[arg(long = "behind", value_parser = range)]
     behind: Vec<Range>,
+    /// What this end translates, as `translate` reads it; nothing is changed without.
+    #[arg(long, value_name = "JSON")]
+    translate: Option<Translations>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -57,5 +61,6 @@ pub async fn run(options: &WireOptions) -> anyhow::Result<()> {
     let lanes: Vec<_> = options.lanes.iter().map(|lane| (lane.0, lane.1)).collect();
     let ends = Ends { here: "eth0", there: &options.name };
     let reach = Reach { beyond: &options.reach, behind: &options.behind, own: &options.own };
-    Ok(connect_ends(&there, ends, &lanes, reach).await?)
+    connect_ends(&there, ends, &lanes, reach).await?;
+    options.translate.as_ref().map_or(Ok(()), translate::replace)
 }
