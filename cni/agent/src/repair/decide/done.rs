@@ -10,6 +10,7 @@ use super::right::Right;
 use super::tracked::{Once, PATIENCE};
 use super::{ActionResult, Busy, Controller, News, RepairAction, Time};
 use crate::metrics::{RepairResult, Unrepairable};
+use crate::pods::NodePod;
 use crate::repair::ask::{PodOutcome, Proven};
 use crate::repair::detect::{Lifecycle, RepairScope};
 use crate::settings::RepairPolicy;
@@ -63,8 +64,20 @@ impl Controller {
             ActionResult::Repaired(outcome) => failure(&outcome),
             ActionResult::Failed(why) => (Unrepairable::RulesRefused, why),
         };
-        let (reason, why) = failed;
         out.push(RepairAction::Ended(policy, RepairResult::Fail, took));
+        self.failed(uid, (policy, pod), failed, now, out);
+    }
+
+    /// Counts a failure and tells of it: the action is tried again later, or the operator's fallback is taken.
+    fn failed(
+        &mut self,
+        uid: &str,
+        (policy, pod): (RepairPolicy, Arc<NodePod>),
+        (reason, why): (Unrepairable, String),
+        now: Time,
+        out: &mut Vec<RepairAction>,
+    ) {
+        let Some(known) = self.pods.get_mut(uid) else { return };
         known.attempts += 1;
         known.failures += u32::from(policy == RepairPolicy::Repair);
         known.due = Some(now + after(known.attempts));
