@@ -72,15 +72,12 @@ fn mark() -> u32 {
 /// # Errors
 /// The source cannot be taken, or nobody answers.
 pub async fn connect(to: SocketAddr, from: Source) -> io::Result<TcpStream> {
-    let fresh = || if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
-    let mut socket = fresh()?;
+    let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     match from {
         Source::Any => {}
         Source::Helper => {
             let helper = if to.is_ipv4() { IpAddr::V4(SOURCE_V4) } else { IpAddr::V6(SOURCE_V6) };
-            if socket.bind(SocketAddr::new(helper, 0)).is_err() {
-                socket = fresh()?;
-            }
+            socket.bind(SocketAddr::new(helper, 0))?;
         }
         Source::Client(client) => {
             setsockopt(&socket, IpTransparent, &true)?;
