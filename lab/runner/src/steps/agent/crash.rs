@@ -124,6 +124,8 @@ impl Sweep {
         {
             tier.apply(account).await?;
         }
+        world.agent.account.applied(cluster::plugin_user());
+        world.agent_is_tried().await?;
         let node = files(world).await?;
         world.agent.before = node.all(&node.paths.conf_dir).await?;
         let old = node.hand.read(&node.paths.conf_dir.join(PRIMARY)).await?;
