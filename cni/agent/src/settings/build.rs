@@ -7,8 +7,6 @@ use super::kind::{self, Problem};
 use super::layers::{Origin, SettingValue, Values};
 use super::mistake::{Instead, Mistake};
 use super::{Settings, template};
-use crate::install::KUBECONFIG;
-use crate::serve::LOG_SOCKET;
 use manifests::setting::{Kind, Setting};
 use manifests::table;
 
@@ -123,8 +121,8 @@ impl Reader<'_> {
         let node = &settings.own.node;
         let facts = template::PlaceholderValues {
             log_level: &settings.entry.log_level,
-            kubeconfig: &format!("{run_dir}/{KUBECONFIG}"),
-            log_socket: &format!("{run_dir}/{LOG_SOCKET}"),
+            kubeconfig: &format!("{run_dir}/istio-cni-kubeconfig"),
+            log_socket: &format!("{run_dir}/log.sock"),
             host: &server.host,
             port: &server.port,
             node: if node.is_empty() { &found.hostname } else { node },
