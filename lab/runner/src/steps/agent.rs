@@ -330,8 +330,12 @@ async fn not_ready(world: &mut LabWorld, whose: String, fragment: String) -> Ste
 /// SIGKILL; the kubelet starts it again.
 #[when("the node agent is killed")]
 async fn killed(world: &mut LabWorld) -> Step {
-    let pod = agent(world).await?;
-    process(world, &pod, CONTAINER).await?.signal(Signal::Kill).await
+    // A real kubelet waits before it starts a container again.
+    let process = eventually(world, SOON, async |world| {
+        let pod = agent(world).await?;
+        process(world, &pod, CONTAINER).await
+    });
+    process.await?.signal(Signal::Kill).await
 }
 
 /// Waits until the pod that `it` means runs, however many starts that takes.
