@@ -25,8 +25,10 @@ pub fn annotations(data: &[u8]) {
     match enrol(&pod) {
         Ok(Enrolment::Enrol(redirect)) => {
             let own = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
-            let config = redirect.config_for([own], &Environment::default());
-            written(Config { ipv6: true, ..config.unwrap_or_default() });
+            let Ok(config) = redirect.config_for([own], &Environment::default()) else {
+                unreachable!("it has an address");
+            };
+            written(Config { ipv6: true, ..config });
         }
         Ok(Enrolment::Skip(_)) => {}
         Err(error) => assert!(!error.to_string().is_empty(), "a refusal says why"),

@@ -36,7 +36,7 @@ pub struct Whole {
     pub names: Result<(), UnknownAccount>,
     /// Families of the addresses.
     pub addresses: AddressFamilies,
-    /// What was found and is no failure.
+    /// A setting that has no effect here.
     pub warning: Option<&'static str>,
 }
 

@@ -34,7 +34,7 @@ pub struct WireOptions {
     /// A range that the router reaches through this end.
     #[arg(long = "behind", value_parser = range)]
     behind: Vec<Range>,
-    /// What this end translates, as `translate` reads it; nothing is changed without.
+    /// Translations of this end, in the form that `translate` reads.
     #[arg(long, value_name = "JSON")]
     translate: Option<Translations>,
 }

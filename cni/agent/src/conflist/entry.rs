@@ -75,7 +75,7 @@ fn alone(mut keys: Map<String, Value>) -> Value {
     Value::Object(keys)
 }
 
-/// What is generated, under what the template says.
+/// Keys of the entry: a template's win over generated ones.
 fn made(settings: &Settings) -> Result<Map<String, Value>, EntryError> {
     let mut keys = generated(settings)?;
     let template = settings.chain.template.as_deref();

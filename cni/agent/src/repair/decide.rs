@@ -175,7 +175,7 @@ impl Controller {
             } else if is_wanted
                 && (known.broken.is_none() || self.busy.as_ref().is_some_and(|busy| busy.is_about(&uid)))
             {
-                // What is on its way may not be what these rules want.
+                // The action in flight was decided by the former rules.
                 (known.since, known.due) = (now, Some(now));
             }
         }

@@ -24,7 +24,7 @@ pub struct Rules {
     pub plugin: Option<PluginRules>,
 }
 
-/// What our entry tells the plugin about pods.
+/// Keys of our entry by which the plugin treats pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginRules {
     /// Where the agent lives: no pod of it is redirected.

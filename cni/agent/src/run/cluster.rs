@@ -41,7 +41,7 @@ pub(super) fn pods(
 ) -> Pods {
     let Some(client) = client else { return Pods::default() };
     match Resource::pods_of(&settings.own.node) {
-        Ok(resource) => followed(client, resource, metrics, tasks, stop),
+        Ok(resource) => watch_pods(client, resource, metrics, tasks, stop),
         Err(error) => {
             tracing::warn!(target: "cni-agent", "{error}; each pod is asked for");
             Pods::default()
@@ -49,8 +49,8 @@ pub(super) fn pods(
     }
 }
 
-/// The pods of a watch.
-fn followed(
+/// Starts a watch of pods.
+fn watch_pods(
     client: &Client,
     resource: Resource,
     metrics: &Metrics,
@@ -83,7 +83,7 @@ pub(super) fn follow(
         let own_pods = if Resource::pods_of(&own.node).is_ok() {
             pods.clone()
         } else {
-            self::followed(&client, Resource::pod(&own.namespace, &own.name), &metrics, tasks, stop)
+            watch_pods(&client, Resource::pod(&own.namespace, &own.name), &metrics, tasks, stop)
         };
         tasks.spawn(leave::follow(own_pods, own, facts, stop.clone()));
     }

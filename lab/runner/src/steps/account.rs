@@ -13,7 +13,7 @@ pub enum Account {
     Absent,
     /// This user may be denied nothing.
     Judged(String),
-    /// A step used its token, or took its rights: what it was denied in its first requests counts alone, up to this number of all.
+    /// A step used its token, or took its rights: only this user's requests of an [`order`](cluster::Asked::order) below this one count.
     Tried(String, u64),
 }
 
@@ -39,7 +39,7 @@ impl Account {
         }
     }
 
-    /// What it was denied, as far as it counts.
+    /// Denied requests that count.
     ///
     /// # Errors
     /// Nobody stands before the API server.

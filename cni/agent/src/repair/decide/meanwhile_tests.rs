@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What changes while an action is on its way.
+//! Rules and labels that change while an action is in flight.
 
 use super::*;
 
