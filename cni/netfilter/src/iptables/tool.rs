@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -43,8 +43,12 @@ pub(super) struct Tool {
 impl Tool {
     /// Its file name.
     pub(super) fn name(&self) -> String {
-        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        name(&self.path)
     }
+}
+
+fn name(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The tools' `PATH`.
@@ -75,21 +79,21 @@ pub(super) fn find(variant: Variant, family: Family, deadline: Instant) -> Resul
         let mut command = Command::new(&path);
         command.arg("--version");
         let said = run::output(command, "", deadline);
-        let name = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let tool = name(&path);
         let error = match said {
             Ok(said) => match identify(&said) {
                 Some((found, version)) if found == variant => return Ok(Tool { path, variant, version }),
                 Some(_) => continue,
                 None => IptablesError::Failed {
-                    tool: name(),
+                    tool,
                     problem: Problem::of(said.status),
                     message: said.errors.trim().to_owned(),
                 },
             },
             Err(error) if error.kind() == ErrorKind::TimedOut => {
-                IptablesError::Timeout { tool: name(), limit: begun.elapsed() }
+                IptablesError::Timeout { tool, limit: begun.elapsed() }
             }
-            Err(reason) => IptablesError::Start { tool: name(), reason },
+            Err(reason) => IptablesError::Start { tool, reason },
         };
         failed.get_or_insert(error);
     }
