@@ -173,6 +173,7 @@ fn installation(
         platform: request.platform.clone(),
         profile: request.profile.clone(),
         image: request.image.clone(),
+        purge: request.purge,
         ..Context::default()
     };
     let installation = install(sources, &context)?;
@@ -226,6 +227,17 @@ mod tests {
         let path = dir.path().join("file.yaml");
         std::fs::write(&path, text).unwrap();
         path
+    }
+
+    #[test]
+    fn a_purge_has_pods_whatever_the_scope_and_so_needs_an_image() {
+        let set = vec!["global.resourceScope=cluster".to_owned()];
+        let (code_of, out, stderr) = ran(&Request { purge: true, set, ..Request::default() });
+        assert_eq!((code_of, out.as_str()), (code(1), ""));
+        assert!(stderr.contains("names no image"), "{stderr}");
+        let set = vec!["enabled=false".to_owned()];
+        let (_, out, _) = ran(&Request { purge: true, set, ..named() });
+        assert!(out.contains("istio-cni-purge"), "who uninstalled has values that install nothing: {out}");
     }
 
     #[test]

@@ -111,9 +111,10 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let (leaving, events, writing) =
         cluster::follow(live, client.clone(), pods, metrics.clone(), &mut servers, &stop);
     let reporters = (&readiness, &metrics, &events);
-    let own_taint = cluster::own_taint(&receiver, client.as_ref(), reporters, &mut servers, &stop);
+    let (installs, is_installer) = watch::channel(true);
+    let own_taint = cluster::own_taint(&receiver, client.as_ref(), reporters, is_installer, &mut servers, &stop);
     servers.spawn(follow_levels(log, receiver.clone()));
-    let context = InstallContext { settings: receiver.clone(), readiness, metrics, events };
+    let context = InstallContext { settings: receiver.clone(), readiness, metrics, events, installs };
     let mut installation = tokio::spawn(task::run(context, stop.clone()));
     let recording = tokio::spawn(backend::find_out(settings.clone()));
     tokio::select! {
@@ -138,7 +139,10 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     if uninstalls {
         // Its record of the back end would outlive the uninstallation.
         let _ = recording.await;
-        take_back(settings).await;
+        // What was asked takes a while: an agent of a DaemonSet that was made anew may be here by now.
+        if !is_left(claim.as_mut()) {
+            take_back(settings).await;
+        }
     }
     servers.shutdown().await;
     writing.finish().await;

@@ -26,6 +26,8 @@ pub struct Context {
     pub image: Option<String>,
     /// Prefix of values in messages.
     pub place: KeyPrefix,
+    /// A purge is rendered: it has pods whatever the inputs install.
+    pub purge: bool,
 }
 
 impl Context {
@@ -103,7 +105,7 @@ impl Values {
         values.release = context.release.clone();
         values.all = all;
         let mut mistakes = contradictions(&values, context.place);
-        mistakes.0.extend(limits(&values, context.place));
+        mistakes.0.extend(limits(&values, context));
         mistakes.none()?;
         Ok(values)
     }
@@ -169,8 +171,10 @@ fn without_tools(values: &Values, place: KeyPrefix) -> Option<Mistake> {
 }
 
 /// Values that cannot be rendered.
-fn limits(values: &Values, place: KeyPrefix) -> Vec<Mistake> {
-    let has_pods = values.enabled && values.global.resource_scope != ResourceScope::Cluster;
+fn limits(values: &Values, context: &Context) -> Vec<Mistake> {
+    let place = context.place;
+    let installs_pods = values.enabled && values.global.resource_scope != ResourceScope::Cluster;
+    let has_pods = context.purge || installs_pods;
     let image = has_pods.then(|| unnamed(values, place)).flatten();
     image.into_iter().chain(surge(values, place)).chain(pod_fields(values, place)).collect()
 }

@@ -189,11 +189,15 @@ fn product(directory: &Path) -> impl Iterator<Item = PathBuf> {
     binaries.filter(|path| path.exists())
 }
 
-/// Accounts of the image: rules and packets name `root`, who is on any machine.
-const ACCOUNTS: [(&str, &str); 2] =
-    [("/etc/passwd", "root:x:0:0:root:/:/sbin/nologin\n"), ("/etc/group", "root:x:0:\n")];
+/// Files that are on any machine: rules and packets name `root`, and a pod's `resolv.conf` covers the node's. Docker brings one of its own,
+/// Podman (4.3) none to a container without a network.
+const OF_ANY_MACHINE: [(&str, &str); 3] = [
+    ("/etc/passwd", "root:x:0:0:root:/:/sbin/nologin\n"),
+    ("/etc/group", "root:x:0:\n"),
+    ("/etc/resolv.conf", ""),
+];
 
-/// An archive of the image of a run: this program, its orders, accounts, and files that have in there the paths that they have here.
+/// An archive of the image of a run: this program, its orders, what is on any machine, and files that have in there the paths that they have here.
 fn image(
     own: &str,
     program: PathBuf,
@@ -203,7 +207,7 @@ fn image(
     let mut files = vec![(PROGRAM.to_owned(), program), (ORDERS.to_owned(), orders)];
     files.extend(others.map(|path| (path.display().to_string(), path)));
     let written = tempfile::tempdir().context("no temporary directory")?;
-    for (path, text) in ACCOUNTS {
+    for (path, text) in OF_ANY_MACHINE {
         let file = written.path().join(path.trim_start_matches("/etc/"));
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         files.push((path.to_owned(), file));

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `results/NETWORK-CONTAINER-IF` | CNI's library, for the runtime | the list that the sandbox was set up with, in base64, its namespace |
 //! | `multus/results/NETWORK-CONTAINER-IF` | the same library, for Multus | the same of each delegate |
-//! | `multus/CONTAINER` | Multus | its delegates, as a list; it calls DEL with them and removes the file when each succeeded |
+//! | `multus/CONTAINER` | Multus | its delegates, as a list; it calls DEL with them and removes the file |
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -69,15 +69,16 @@ fn read(directory: &Path, by: By, entries: &mut Vec<CachedFile>) -> Result<(), F
     };
     for entry in listed {
         let path = entry.map_err(failed)?.path();
-        let found = fs::metadata(&path).and_then(|found| match found.is_file() && found.len() <= LARGEST {
-            true => Ok(Some((found.modified()?, fs::read(&path)?))),
-            false => Ok(None),
+        let found = fs::metadata(&path).and_then(|found| {
+            let is_small = found.len() <= LARGEST;
+            let content = || if is_small { fs::read(&path).map(Some) } else { Ok(None) };
+            if found.is_file() { Ok(Some((found.modified()?, content()?))) } else { Ok(None) }
         });
         match found {
             Ok(Some((written, content))) => {
                 let age = SystemTime::now().duration_since(written).unwrap_or_default();
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                entries.push(parse(&name, &content, by, age));
+                entries.push(parse(&name, content.as_deref(), by, age));
             }
             Ok(None) => {}
             // A pod ended meanwhile.
@@ -88,8 +89,11 @@ fn read(directory: &Path, by: By, entries: &mut Vec<CachedFile>) -> Result<(), F
     Ok(())
 }
 
-/// A file's entry. One that is of no known form counts if it has our name anywhere.
-fn parse(name: &str, content: &[u8], by: By, age: Duration) -> CachedFile {
+/// A file's entry. One that is of no known form counts if it has our name anywhere, and one that is too large (`None`) in any case.
+fn parse(name: &str, content: Option<&[u8]>, by: By, age: Duration) -> CachedFile {
+    let Some(content) = content else {
+        return CachedFile { sandbox: name.to_owned(), by, names_us: true, netns: None, age };
+    };
     let unknown =
         || CachedFile { sandbox: name.to_owned(), by, names_us: has_name(content), netns: None, age };
     if by == By::Multus {

@@ -32,13 +32,13 @@ pub fn path(settings: &Settings) -> PathBuf {
     settings.places.run_dir.join(KUBECONFIG)
 }
 
-/// Writes the file unless it is up to date; while somebody is fought over it, only if what it is to say has changed. `last` is what was written last.
+/// Writes the file unless it is up to date; while somebody is fought over it, only if what it is to say, or its mode, has changed. `last` is what was written last, and its mode.
 ///
 /// # Errors
 /// The old file stays.
 pub fn install(
     settings: &Settings,
-    last: &mut Option<String>,
+    last: &mut Option<(String, u32)>,
     touch: &Touch,
 ) -> Result<Written, KubeconfigError> {
     let given = &settings.kubeconfig;
@@ -61,11 +61,12 @@ pub fn install(
     if right {
         return Ok(Written::Not);
     }
-    let written = Written::after(last.as_ref() == Some(&content));
+    let wanted = (content, given.mode);
+    let written = Written::after(last.as_ref() == Some(&wanted));
     written.may(&path, touch)?;
-    files::atomic_write(&path, &mut content.as_bytes(), given.mode)?;
+    files::atomic_write(&path, &mut wanted.0.as_bytes(), wanted.1)?;
     tracing::info!(target: "install", path = %path.display(), server, "wrote the plugin's credentials");
-    *last = Some(content);
+    *last = Some(wanted);
     Ok(written)
 }
 

@@ -281,9 +281,11 @@ fn the_binary_stays_where_a_file_that_cannot_be_read_or_changed_names_it() {
         let mut node = Node::new();
         node.pass();
         fs::write(node.at("net.d/20.conf"), text).unwrap();
-        let summary = uninstall(&node.settings, BinaryRemoval::WhileUnused);
-        assert!(summary.kept[0].contains("net.d/20.conf"), "{summary:?}");
-        assert!(node.at("bin/istio-cni").exists() && node.text("net.d/10.conflist") == PRIMARY);
+        for binary in [BinaryRemoval::WhileUnused, BinaryRemoval::Always] {
+            let summary = uninstall(&node.settings, binary);
+            assert!(summary.named && summary.kept[0].contains("net.d/20.conf"), "{summary:?}");
+            assert!(node.at("bin/istio-cni").exists() && node.text("net.d/10.conflist") == PRIMARY);
+        }
     }
 }
 

@@ -112,8 +112,8 @@ pub struct PassReport {
 #[derive(Debug, Default)]
 pub struct Installer {
     known: Known,
-    /// The credentials that were written last.
-    credentials: Option<String>,
+    /// The credentials that were written last, and their mode.
+    credentials: Option<(String, u32)>,
     made: BTreeSet<String>,
     versions: Versions,
     /// Temporaries that a killed agent left among the configurations were removed.
@@ -201,7 +201,7 @@ impl Installer {
 /// The credentials, and the directory that they are in.
 fn credentials(
     settings: &Settings,
-    last: &mut Option<String>,
+    last: &mut Option<(String, u32)>,
     touch: &Touch,
 ) -> Result<Written, KubeconfigError> {
     let run_dir = &settings.places.run_dir;

@@ -42,7 +42,7 @@ pub struct CachedFile {
     pub names_us: bool,
     /// Path of the netns on the node, if recorded.
     pub netns: Option<PathBuf>,
-    /// Time since it was written.
+    /// Time since it was written; zero where this clock says that it was not yet, as after it was set back.
     pub age: Duration,
 }
 
@@ -90,7 +90,7 @@ fn is_live(files: &[&CachedFile], look: impl Fn(&Path) -> Namespace, uptime: Opt
         return !multus_alone || age < SETTLED;
     }
     let gone = namespaces.iter().all(|namespace| *namespace == Namespace::Gone);
-    let of_this_boot = uptime.is_some_and(|uptime| age < uptime);
+    let of_this_boot = !age.is_zero() && uptime.is_some_and(|uptime| age < uptime);
     let settled = uptime.is_some_and(|uptime| uptime >= SETTLED);
     !gone || !(of_this_boot || settled)
 }
@@ -136,6 +136,7 @@ mod tests {
         assert!(lives(&gone(DAY), Some(MINUTE)), "the kubelet has yet to take down what the reboot ended");
         assert!(!lives(&gone(DAY * 2), Some(DAY)), "nobody will any more");
         assert!(lives(&gone(DAY), None), "nobody knows when the node started");
+        assert!(lives(&gone(Duration::ZERO), Some(MINUTE)), "a clock that was set back tells no age");
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct InstallContext {
     pub metrics: Metrics,
     /// Events for operators.
     pub events: Recorder,
+    /// Told whether this agent installs, or leaves the node to another.
+    pub installs: watch::Sender<bool>,
 }
 
 /// End of the task without cancellation.
@@ -66,7 +68,9 @@ pub async fn run(mut context: InstallContext, stop: CancellationToken) -> Result
             return Err(Orphaned(place.directory));
         }
         let (mut wait, since) = (judge::NET, changed_at.take());
-        if turn.is_ours() {
+        let is_ours = turn.is_ours();
+        context.installs.send_if_modified(|installs| std::mem::replace(installs, is_ours) != is_ours);
+        if is_ours {
             let begun = Instant::now();
             let permits = judge.permits(begun);
             let (mut pass, by) = (std::mem::take(&mut installer), settings.clone());

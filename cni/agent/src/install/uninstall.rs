@@ -51,6 +51,8 @@ pub struct Summary {
     /// Kept, and why.
     pub kept: Vec<String>,
     pub errors: Vec<FileError>,
+    /// A configuration may still name our plugin: without the binary no pod would start.
+    pub named: bool,
 }
 
 /// Removes everything of ours from the node.
@@ -74,13 +76,11 @@ pub fn uninstall_from(settings: &Settings, net_dirs: &[PathBuf], binary: BinaryR
     {
         absent_is_fine(error, &mut summary);
     }
-    match (named, binary) {
-        (true, BinaryRemoval::WhileUnused) => {
-            summary
-                .kept
-                .push(format!("{BINARY}: a configuration that could not be changed may still name it"));
-        }
-        _ => binaries(settings, binary, &mut summary),
+    summary.named = named;
+    if named {
+        summary.kept.push(format!("{BINARY}: a configuration that could not be changed may still name it"));
+    } else {
+        binaries(settings, binary, &mut summary);
     }
     summary
 }

@@ -110,6 +110,7 @@ pub(super) fn own_taint(
     followed: &watch::Receiver<Arc<Settings>>,
     client: Option<&Client>,
     (readiness, metrics, recorder): (&Readiness, &Metrics, &Recorder),
+    installs: watch::Receiver<bool>,
     tasks: &mut JoinSet<()>,
     stop: &CancellationToken,
 ) -> Option<OwnTaint> {
@@ -127,6 +128,7 @@ pub(super) fn own_taint(
         settings: followed.clone(),
         metrics: metrics.clone(),
         recorder: recorder.clone(),
+        installs,
     };
     tasks.spawn(taint.clone().run(stop.clone()));
     Some(taint)

@@ -42,12 +42,14 @@ fn report(purged: &Purged, out: &mut dyn Write) -> ExitCode {
     if let Some(why) = blind {
         let _ = writeln!(out, "failed to find everything: {why}");
     }
-    if summary.errors.is_empty() && blind.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let is_clean = summary.errors.is_empty() && !summary.named && blind.is_none();
+    if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::install::uninstall::Summary;
 
     #[test]
     fn who_asked_is_told_where_it_was_looked_and_where_not() {
@@ -62,6 +64,9 @@ mod tests {
         );
         assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
         purged.blind = Some("no eyes");
+        assert_eq!(format!("{:?}", report(&purged, &mut Vec::new())), format!("{:?}", ExitCode::FAILURE));
+        let named = Summary { named: true, ..Summary::default() };
+        let purged = Purged { summary: named, ..Purged::default() };
         assert_eq!(format!("{:?}", report(&purged, &mut Vec::new())), format!("{:?}", ExitCode::FAILURE));
     }
 }

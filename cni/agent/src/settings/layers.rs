@@ -87,8 +87,9 @@ impl Layers {
     pub fn with_config_map(&self, data: Data) -> Self {
         let mut layers = self.clone();
         if self.config_map.is_none() {
-            let same =
-                |(key, value): &(&&'static Setting, &String)| named(&data, key) == Some(value.as_str());
+            let same = |(key, value): &(&&'static Setting, &String)| {
+                key.from == From::Anyone && named(&data, key) == Some(value.as_str())
+            };
             let copied = self.environment.iter().filter(same).map(|(key, _)| *key);
             layers.copied = copied.collect();
         }
@@ -126,7 +127,7 @@ fn named<'a>(data: &'a Data, key: &Setting) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manifests::table::{EXCLUDE_NAMESPACES, NODE, OWNED_NAME, REPAIR};
+    use manifests::table::{EXCLUDE_NAMESPACES, NODE, OWNED_NAME, REPAIR, SERVICE_HOST};
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -175,6 +176,13 @@ mod tests {
         assert_eq!(of(&layers, &REPAIR), said("false", Origin::Environment), "the pod says that itself");
         let layers = layers.with_config_map(Data::new());
         assert_eq!(of(&layers, &EXCLUDE_NAMESPACES), said("", Origin::Default), "the copy is stale");
+    }
+
+    #[test]
+    fn what_the_config_map_cannot_say_is_no_copy_of_it() {
+        let chart = map(&[("KUBERNETES_SERVICE_HOST", "10.0.0.1")]);
+        let layers = Layers::new(BTreeMap::new(), &chart).with_config_map(chart);
+        assert_eq!(of(&layers, &SERVICE_HOST), said("10.0.0.1", Origin::Environment));
     }
 
     #[test]

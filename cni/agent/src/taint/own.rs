@@ -118,6 +118,8 @@ pub struct OwnTaint {
     pub settings: watch::Receiver<Arc<Settings>>,
     pub metrics: Metrics,
     pub recorder: Recorder,
+    /// This agent installs; otherwise another one of the node does, whose the taint is.
+    pub installs: watch::Receiver<bool>,
 }
 
 impl OwnTaint {
@@ -139,7 +141,14 @@ impl OwnTaint {
         // Node of the last response and when it came, if newer than the watch.
         let mut answered: Option<(Node, Instant)> = None;
         let mut wanted = Wanted::new(&self.settings);
+        let mut installs = self.installs.clone();
         loop {
+            if !*installs.borrow() {
+                course = TaintSchedule::default();
+                if installs.wait_for(|installs| *installs).await.is_err() {
+                    return;
+                }
+            }
             let right = missing.borrow_and_update().is_ready();
             let settings = wanted.number();
             let has_changed = watched.has_changed().unwrap_or(false);
@@ -271,6 +280,7 @@ mod tests {
 
     use super::*;
     use crate::api::testing::{Script, Scripted};
+    use crate::readiness::Part;
     use crate::settings::load;
 
     fn seconds(number: u64) -> Duration {
@@ -365,12 +375,28 @@ mod tests {
             settings: watch::channel(Arc::new(settings)).1,
             metrics,
             recorder,
+            installs: watch::channel(true).1,
         };
         (own, script)
     }
 
     fn answer(taints: &serde_json::Value) -> Scripted {
         Scripted::new(200, json!({"metadata": {"name": "n"}, "spec": {"taints": taints}}).to_string())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_leaves_the_node_to_another_leaves_its_taint() {
+        let (mut own, script) = own(vec![answer(&json!([]))]);
+        let (role, installs) = watch::channel(false);
+        own.installs = installs;
+        Part::ALL.into_iter().for_each(|part| own.readiness.set_ready(part));
+        let taints = Some(vec![json!({"key": "ours"})]);
+        let (_told, watched) = watch::channel(Some(Node { taints, ..Node::default() }));
+        for (is_installer, requests) in [(false, 0), (true, 1)] {
+            role.send_replace(is_installer);
+            let minded = timeout(GRACE * 2, own.mind(watched.clone())).await;
+            assert_eq!((minded.is_err(), script.asked().len()), (true, requests), "{is_installer}");
+        }
     }
 
     #[test]

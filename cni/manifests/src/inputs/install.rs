@@ -69,7 +69,7 @@ pub fn install(sources: &Sources, context: &Context) -> Result<Installation, Mis
     all.absorb(helm);
     all.installs = helm_installs && (asked || (is_mesh && on_openshift(&all, context)));
     control_plane::agree(&all.claims)?;
-    if !all.installs {
+    if !all.installs && !context.purge {
         let warning = Note::Warning("nothing is installed: no input asks for the node agent".to_owned());
         let notes = all.notes.into_iter().chain([warning]).chain(control_plane::without_agent(&all.claims));
         return Ok(Installation { values: None, notes: notes.collect() });

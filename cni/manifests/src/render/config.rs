@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::make::{CONFIG_MAP, Maker, or};
-use super::taint;
 use crate::layers::get;
 use crate::setting::{Kind, Rendered};
 use crate::table;
@@ -34,9 +33,6 @@ pub(super) fn settings(values: &Values) -> BTreeMap<String, String> {
     set("LOG_OUTPUT_LEVEL", or(&values.logging.level, &values.global.logging.level));
     if values.istio_owned_cni_config && !values.istio_owned_cni_config_file_name.is_empty() {
         set("ISTIO_OWNED_CNI_CONFIG_FILENAME", values.istio_owned_cni_config_file_name.clone());
-    }
-    for (key, value) in taint::own_node(&values.taint) {
-        set(key, value.to_owned());
     }
     data
 }

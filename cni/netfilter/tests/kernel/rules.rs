@@ -149,7 +149,7 @@ pub(crate) fn native_edges() -> Vec<Ruleset> {
     vec![Ruleset { dialect: Dialect::Nft, ipv6: true, rules }]
 }
 
-fn ports() -> [Port; 7] {
+fn ports() -> [Port; 9] {
     [
         Port::Range(0, 100),
         Port::Range(0, 65535),
@@ -158,6 +158,8 @@ fn ports() -> [Port; 7] {
         Port::Range(0, 0),
         Port::One(0),
         Port::One(65535),
+        Port::Verbatim("30000:".to_owned()),
+        Port::Verbatim(":1023".to_owned()),
     ]
 }
 

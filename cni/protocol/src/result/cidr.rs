@@ -5,7 +5,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// An address with the length of its prefix: `10.1.2.3/24`. The bits beyond the prefix are kept.
+/// An address with the length of its prefix: `10.1.2.3/24`. The bits beyond the prefix are kept. An IPv4-mapped address (RFC 4291 2.5.5.2) is
+/// the IPv4 address, as Go has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cidr {
     /// The address.
@@ -36,7 +37,9 @@ impl FromStr for Cidr {
             // The number parser would take a sign.
             let digits = prefix.bytes().all(|b| b.is_ascii_digit());
             let prefix: u8 = prefix.parse().ok().filter(|p| digits && *p <= longest)?;
-            Some(Self { addr, prefix })
+            let canonical = addr.to_canonical();
+            let is_mapped = canonical != addr;
+            Some(Self { addr: canonical, prefix: if is_mapped { prefix.saturating_sub(96) } else { prefix } })
         };
         parse().ok_or_else(|| CidrError(text.to_owned()))
     }
@@ -48,10 +51,17 @@ mod tests {
 
     #[test]
     fn host_bits_are_kept() {
-        for text in ["10.1.2.3/24", "0.0.0.0/0", "fd00::3/64", "::/0", "::ffff:10.0.0.1/120", "1.2.3.4/32"] {
+        for text in ["10.1.2.3/24", "0.0.0.0/0", "fd00::3/64", "::/0", "1.2.3.4/32"] {
             assert_eq!(text.parse::<Cidr>().unwrap().to_string(), text);
         }
         assert_eq!("FD00:0::3/064".parse::<Cidr>().unwrap().to_string(), "fd00::3/64");
+    }
+
+    #[test]
+    fn a_mapped_address_is_of_its_own_family() {
+        for (text, want) in [("::ffff:10.0.0.1/120", "10.0.0.1/24"), ("::ffff:10.0.0.1/64", "10.0.0.1/0")] {
+            assert_eq!(text.parse::<Cidr>().unwrap().to_string(), want);
+        }
     }
 
     #[test]

@@ -130,5 +130,5 @@ fn address(fields: &mut Fields, key: &'static str) -> Result<Option<IpAddr>, Res
     if text.is_empty() {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(|_| ResultError::Address(text))
+    text.parse().map(|address: IpAddr| Some(address.to_canonical())).map_err(|_| ResultError::Address(text))
 }

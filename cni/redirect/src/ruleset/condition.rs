@@ -84,7 +84,7 @@ pub enum Port {
     One(u16),
     /// `low:high`, both included.
     Range(u16, u16),
-    /// A token that text shows as upstream does: half a range (`low:`, `:high`), or what validation lets through and the kernel cannot
+    /// A token that iptables' text shows as it was given: half a range (`low:`, `:high`), or what validation lets through and the kernel cannot
     /// hold (`*` in an exclusion list, a service name), which every other writer rejects by name.
     Verbatim(String),
 }

@@ -154,14 +154,14 @@ fn protocol(rule: &Rule) -> &'static str {
     named.map_or("th", Protocol::name)
 }
 
-/// A range has a dash here; the colon is iptables' own.
+/// A range, half of one as well, has a dash here; the colon is iptables' own.
 struct Ports<'a>(&'a Port);
 
 impl fmt::Display for Ports<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Port::Range(low, high) => write!(out, "{low}-{high}"),
-            port => port.fmt(out),
+        match (self.0, self.0.bounds()) {
+            (Port::Range(..) | Port::Verbatim(_), Some((low, high))) => write!(out, "{low}-{high}"),
+            (port, _) => port.fmt(out),
         }
     }
 }

@@ -48,12 +48,10 @@ fn configured(world: &mut LabWorld, key: String, value: String) -> Step {
 #[given(regex = r#"^Multus (thin|thick) is installed(?:, and sees "(/[^"]+)")?$"#)]
 async fn installed(world: &mut LabWorld, kind: String, more: String) -> Step {
     bare(world)?;
-    // Who cannot play it says so before anything of it is there: a cluster may have a Multus of its own.
+    // Who cannot play it says so before anything of it is there: a cluster may have a Multus of its own, and real nodes have no binary of it.
     let tier = world.cluster().await?;
     tier.issuer()?;
-    if kind == "thick" {
-        tier.kubelet()?;
-    }
+    tier.kubelet()?;
     let file = world.lab()?.plan.root.join("scenarios/multus/multus.yaml");
     let text = std::fs::read_to_string(file).map_err(Stop::harness)?;
     let plan: Installation = serde_saphyr::from_str(&text).map_err(Stop::harness)?;
