@@ -17,7 +17,8 @@ class Up:
 
     def __init__(self, base, flags):
         self.kubeconfig, self.log = base.with_suffix(".kubeconfig"), base.with_suffix(".log")
-        self.command = ["cargo", "lab", "up", "--output", "json", "--kubeconfig", str(self.kubeconfig), *flags]
+        # However this process ends, its cluster does, too.
+        self.command = ["setpriv", "--pdeathsig", "TERM", "cargo", "lab", "up", "--output", "json", "--kubeconfig", str(self.kubeconfig), *flags]
 
     def __enter__(self):
         began = time.monotonic()
@@ -31,5 +32,10 @@ class Up:
 
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGINT)
-        if self.process.wait(PATIENCE) != 0:
+        try:
+            code = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        if code != 0:
             sys.exit(f"ci: cnilab up ended with {self.process.returncode}: {self.log.read_text()}")

@@ -104,7 +104,7 @@ Feature: Multus on the node, thin and thick (field S16)
     And pod "cart" of the mesh
     And its networks are default/istio-cni
     When Multus' daemon is killed
-    Then it does not start: code 999, "dial unix /run/multus/multus.sock: connect: connection refused"
+    Then it does not start: code 999, "CmdAdd (shim): timed out waiting for the condition"
     When Multus' daemon is there again, and sees "/etc/cni/multus/net.d"
     Then it comes up within 10 s
     And TCP from "cart" to "outside" port 8080 passes 15001
@@ -137,6 +137,20 @@ Feature: Multus on the node, thin and thick (field S16)
     And pod "cart" of the mesh
     And its networks are istio-cni
     Then it does not start: code 999, "error adding container to network "istio-cni""
+
+  @mutant:binary-always-kept
+  Scenario: What a daemon that was away did not detach keeps nothing
+    Given the node agent's CNI directory is "/etc/cni/multus/net.d"
+    And the chart's values are "chained=false, cniConfFileName=istio-cni.conf, provider=multus"
+    And Multus thick is installed, and sees "/etc/cni/multus/net.d"
+    And the node agent is ready
+    And pod "cart" of the mesh
+    And its networks are default/istio-cni
+    And it runs
+    When Multus' daemon is killed
+    And it is deleted
+    And the DaemonSet is deleted
+    Then nothing of ours is left on the node
 
   @mutant:binary-always-kept
   Scenario: What Multus left of a pod that is long gone keeps nothing

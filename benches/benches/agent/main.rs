@@ -50,7 +50,7 @@ struct Options {
     /// Another agent, for instance upstream's: start and heal take turns with it.
     #[arg(long)]
     peer: Option<PathBuf>,
-    /// Where the figures go as JSON; `agent.json` beside criterion's directory if not given.
+    /// Where the figures go as JSON; `target/agent.json` if not given.
     #[arg(long)]
     json: Option<PathBuf>,
     /// The parts that are measured; all of them if none is given.
@@ -157,11 +157,11 @@ fn main() -> Result<()> {
     }
     let tables = [figures.0];
     println!("\n{}", tables[0]);
-    let beside_criterion = || -> Result<PathBuf> {
+    let in_target = || -> Result<PathBuf> {
         let binary = std::env::current_exe()?;
-        Ok(binary.ancestors().nth(3).context("not in a target directory")?.join("agent.json"))
+        Ok(binary.ancestors().nth(4).context("not in a target directory")?.join("agent.json"))
     };
-    let path = options.json.map_or_else(beside_criterion, Ok)?;
+    let path = options.json.map_or_else(in_target, Ok)?;
     std::fs::write(&path, format!("{:#}\n", report::json(&tables)))?;
     println!("figures as JSON: {}", path.display());
     Ok(())

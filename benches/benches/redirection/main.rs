@@ -33,7 +33,7 @@ struct Options {
     /// A few rounds only: proves that the bench runs and that no cost grows faster than the rules. Its figures are worth nothing.
     #[arg(long)]
     quick: bool,
-    /// Where the figures go as JSON; `redirection.json` beside criterion's directory if not given.
+    /// Where the figures go as JSON; `target/redirection.json` if not given.
     #[arg(long)]
     json: Option<PathBuf>,
     /// Hold a lock instead (see `benches::holder`).
@@ -71,12 +71,12 @@ fn main() -> Result<()> {
 }
 
 fn write_json(options: &Options, tables: &[Table]) -> Result<()> {
-    let beside_criterion = || -> Result<PathBuf> {
-        // target/release/deps/redirection-…
+    let in_target = || -> Result<PathBuf> {
+        // target/TRIPLE/release/deps/redirection-…
         let binary = std::env::current_exe()?;
-        Ok(binary.ancestors().nth(3).context("not in a target directory")?.join("redirection.json"))
+        Ok(binary.ancestors().nth(4).context("not in a target directory")?.join("redirection.json"))
     };
-    let path = options.json.clone().map_or_else(beside_criterion, Ok)?;
+    let path = options.json.clone().map_or_else(in_target, Ok)?;
     fs::write(&path, format!("{:#}\n", report::json(tables)))?;
     println!("figures as JSON: {}", path.display());
     Ok(())

@@ -23,7 +23,7 @@ const OPEN: [&str; 2] = ["key", "os_image"];
 type Labels = &'static [(&'static str, &'static [&'static str])];
 
 /// Metrics of kube-state-metrics (docs/metrics of its release 2.13), as far as used: an absent agent has none.
-const OF_KUBE_STATE: [(&str, Labels); 5] = [
+const OF_KUBE_STATE: [(&str, Labels); 6] = [
     ("kube_node_info", &[("node", &[]), ("os_image", &[])]),
     (
         "kube_pod_info",
@@ -44,6 +44,10 @@ const OF_KUBE_STATE: [(&str, Labels); 5] = [
         &[("namespace", &[]), ("daemonset", &["istio-cni-node"])],
     ),
     ("kube_daemonset_status_number_ready", &[("namespace", &[]), ("daemonset", &["istio-cni-node"])]),
+    (
+        "kube_deployment_status_replicas_available",
+        &[("namespace", &[]), ("deployment", &["istio-cni-taint"])],
+    ),
 ];
 
 fn observe(file: &str) -> String {
@@ -204,19 +208,33 @@ fn every_metric_is_shown_or_has_a_reason() {
 }
 
 #[test]
+fn every_metric_is_in_the_list_for_operators() {
+    let text = read(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md"));
+    for name in samples().keys().filter(|name| !name.ends_with("_bucket") && !name.ends_with("_sum")) {
+        let name = name.trim_end_matches("_count");
+        assert!(text.contains(&format!("\n| `{name}` |")), "{name}");
+    }
+}
+
+#[test]
 fn a_node_without_an_agent_is_told_by_somebody_else_under_the_names_that_are_rendered() {
-    let user = serde_json::json!({ "image": "example.com/mesh/install-cni:1" });
+    let user = serde_json::json!({ "image": "example.com/mesh/install-cni:1", "taint": { "mode": "readiness" } });
     let values = manifests::Values::resolve(&user, &manifests::Context::default()).unwrap();
-    let set = manifests::render(&values).into_iter().find(|object| object["kind"] == "DaemonSet").unwrap();
-    let name = set["metadata"]["name"].as_str().unwrap();
+    let objects = manifests::render(&values);
+    let name = |kind: &str| {
+        let object = objects.iter().find(|object| object["kind"] == kind).unwrap();
+        format!("\\\"{}\\\"", object["metadata"]["name"].as_str().unwrap())
+    };
     let rule =
         |alert: &str| rules().into_iter().find(|rule| rule["alert"] == alert).unwrap()["expr"].to_string();
     for alert in ["MillraceNodeWithoutAgent", "MillraceAgentsMissing"] {
         let expression = rule(alert);
         let own = selectors(&expression).into_iter().filter(|(metric, _)| !metric.starts_with("kube_"));
         assert_eq!(own.count(), 0, "{alert} asks the agent that is not there");
-        assert!(expression.contains(&format!("\\\"{name}\\\"")), "{expression}");
+        assert!(expression.contains(&name("DaemonSet")), "{expression}");
     }
+    let leaderless = rule("MillraceTaintLeaderless");
+    assert!(leaderless.contains(&format!("available{{deployment={}}}", name("Deployment"))), "{leaderless}");
 }
 
 #[test]

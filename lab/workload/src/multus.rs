@@ -16,7 +16,7 @@
 //! | [`network`] | a network: plugins, and where they are configured |
 //! | [`invoke`] | calls of a network's plugins, as CNI's library makes them |
 //! | [`kept`] | what it keeps of each sandbox for DEL |
-//! | [`work`] | ADD, DEL, and what goes to the first network alone |
+//! | [`work`] | ADD and DEL |
 //! | [`daemon`] | the socket between shim and daemon |
 //! | [`places`] | where the node's paths are in the lab |
 

@@ -33,7 +33,7 @@ pub struct Conf {
     pub multus_namespace: String,
     pub system_namespaces: Vec<String>,
     /// Directory of the daemon's socket.
-    pub socket_dir: PathBuf,
+    pub daemon_socket_dir: PathBuf,
 }
 
 impl Default for Conf {
@@ -51,7 +51,7 @@ impl Default for Conf {
             readiness_indicator_file: PathBuf::new(),
             multus_namespace: "kube-system".to_owned(),
             system_namespaces: vec!["kube-system".to_owned()],
-            socket_dir: "/run/multus".into(),
+            daemon_socket_dir: "/run/multus".into(),
         }
     }
 }

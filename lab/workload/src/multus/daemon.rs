@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Multus thick: a shim that the runtime calls, and the daemon that does the work, over HTTP on a socket of the node. A call is lost if the
-//! daemon is not there. The daemon sees what it was shown of the node, and no more.
+//! Multus thick: a shim that the runtime calls, and the daemon that does the work, over HTTP on a socket of the node. ADD waits for a daemon
+//! that is away; DEL succeeds whatever the daemon says, and whether it is there or not, so what it did not detach stays (`pkg/server/api` of
+//! 4.2.3). The daemon sees what it was shown of the node, and no more.
 
 use std::convert::Infallible;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use http::{Method, Request, Response, StatusCode};
@@ -22,11 +24,15 @@ use tokio::net::{UnixListener, UnixStream};
 use super::Call;
 use super::conf::Conf;
 use super::places::{PLACES, Places};
-use super::work::carry_out;
+use super::work::{TIMED_OUT, carry_out};
 use crate::line;
 
 /// Name of the socket in its directory.
 const SOCKET: &str = "multus.sock";
+
+/// Interval and deadline of the look for the daemon: 0.1 s and 60 of the real one, in the lab's time.
+const LOOK_EVERY: Duration = Duration::from_micros(2_500);
+const THERE_WITHIN: Duration = Duration::from_millis(60 * 25);
 
 /// Options of the daemon.
 #[derive(Debug, Clone, Args)]
@@ -39,36 +45,45 @@ pub struct DaemonOptions {
 /// Hands a call to the daemon.
 ///
 /// # Errors
-/// The daemon is not there, or says so.
+/// The daemon is not there, or says so; never of a DEL.
 pub async fn hand_over(call: &Call) -> Result<Value, String> {
+    let is_del = call.get("CNI_COMMAND") == "DEL";
     let conf = Conf::parse(&call.configuration)?;
-    let command = match call.get("CNI_COMMAND") {
-        "ADD" => "CmdAdd",
-        "DEL" => "CmdDel",
-        "CHECK" => "CmdCheck",
-        "STATUS" => "CmdStatus",
-        _ => "CmdGC",
+    let socket = Places::of(call.get(PLACES)).find(&conf.daemon_socket_dir.join(SOCKET));
+    let within = if is_del { Duration::ZERO } else { THERE_WITHIN };
+    let done = match connect(&socket, within).await {
+        Ok(stream) => asked(stream, call).await,
+        Err(why) => Err(why),
     };
-    let failed = |why: String| format!("{command} (shim): {why}");
-    let socket = conf.socket_dir.join(SOCKET);
-    let place = Places::of(call.get(PLACES)).find(&socket);
-    let lost = |error: io::Error| {
-        // The kernel's words, as Go has them.
-        let why = error.to_string().to_lowercase();
-        let why = why.split(" (os error").next().unwrap_or_default();
-        failed(format!(
-            "failed to send CNI request: Post \"http://dummy/cni\": dial unix {}: connect: {why}",
-            socket.display()
-        ))
-    };
-    let stream = UnixStream::connect(&place).await.map_err(lost)?;
-    let (code, body) = post(stream, call).await.map_err(|error| failed(error.to_string()))?;
+    match done {
+        // It has a line for its log, which its configuration sends nowhere.
+        Err(_) if is_del => Ok(Value::Null),
+        done => done.map_err(|why| format!("CmdAdd (shim): {why}")),
+    }
+}
+
+/// Connects to the daemon as soon as it is there.
+async fn connect(socket: &Path, within: Duration) -> Result<UnixStream, String> {
+    let since = Instant::now();
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    loop {
+        looks.tick().await;
+        match UnixStream::connect(socket).await {
+            Ok(stream) => return Ok(stream),
+            Err(_) if since.elapsed() >= within => return Err(TIMED_OUT.to_owned()),
+            Err(_) => {}
+        }
+    }
+}
+
+/// The daemon's answer.
+async fn asked(stream: UnixStream, call: &Call) -> Result<Value, String> {
+    let (code, body) = post(stream, call).await.map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&body);
     if code != StatusCode::OK {
-        return Err(failed(format!("CNI request failed with status {}: '{text}'", code.as_u16())));
+        return Err(format!("CNI request failed with status {}: '{text}'", code.as_u16()));
     }
-    serde_json::from_str(&text)
-        .map_err(|error| failed(format!("failed to unmarshal response '{text}': {error}")))
+    serde_json::from_str(&text).map_err(|error| format!("failed to unmarshal response '{text}': {error}"))
 }
 
 async fn post(

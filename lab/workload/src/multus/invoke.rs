@@ -28,23 +28,15 @@ pub struct Invoker<'a> {
     pub interface: &'a str,
 }
 
-/// Additions to a plugin's configuration.
-#[derive(Debug, Clone, Default)]
-pub struct Extra {
-    pub previous: Option<Value>,
-    pub attachments: Option<Value>,
-}
-
 impl Invoker<'_> {
     /// ADD.
     ///
     /// # Errors
     /// A plugin failed, in the library's words.
     pub async fn add(&self) -> Result<Value, String> {
-        let mut previous = None;
+        let mut previous: Option<Value> = None;
         for plugin in &self.network.plugins {
-            let extra = Extra { previous: previous.take(), ..Extra::default() };
-            previous = Some(self.one("ADD", plugin, &extra).await?);
+            previous = Some(self.one("ADD", plugin, previous.as_ref()).await?);
         }
         Ok(previous.unwrap_or_default())
     }
@@ -54,25 +46,19 @@ impl Invoker<'_> {
     /// # Errors
     /// A plugin failed; the ones before it in the list were not called then.
     pub async fn del(&self, result: Option<Value>) -> Result<(), String> {
-        let extra = Extra { previous: result.filter(|_| self.network.speaks(0, 4)), ..Extra::default() };
+        let previous = result.filter(|_| self.network.speaks(0, 4));
         for plugin in self.network.plugins.iter().rev() {
-            self.one("DEL", plugin, &extra).await?;
+            self.one("DEL", plugin, previous.as_ref()).await?;
         }
         Ok(())
     }
 
-    /// Another command, of every plugin in order.
-    ///
-    /// # Errors
-    /// A plugin failed.
-    pub async fn each(&self, command: &str, extra: &Extra) -> Result<(), String> {
-        for plugin in &self.network.plugins {
-            self.one(command, plugin, extra).await?;
-        }
-        Ok(())
-    }
-
-    async fn one(&self, command: &str, plugin: &Map<String, Value>, extra: &Extra) -> Result<Value, String> {
+    async fn one(
+        &self,
+        command: &str,
+        plugin: &Map<String, Value>,
+        previous: Option<&Value>,
+    ) -> Result<Value, String> {
         let kind = plugin.get("type").and_then(Value::as_str).unwrap_or_default();
         let path = self.binaries.iter().map(|(_, place)| place.join(kind)).find(|path| path.is_file());
         let path = path.ok_or_else(|| {
@@ -82,7 +68,7 @@ impl Invoker<'_> {
         let asked = CniCall {
             plugin: kind.to_owned(),
             env: self.environment(command),
-            stdin: self.input(plugin, extra).to_string().into_bytes(),
+            stdin: self.input(plugin, previous).to_string().into_bytes(),
         };
         let answer = run(&path, &asked).await.map_err(|error| error.to_string())?;
         self.record(&asked, &answer);
@@ -122,16 +108,12 @@ impl Invoker<'_> {
         env
     }
 
-    fn input(&self, plugin: &Map<String, Value>, extra: &Extra) -> Value {
+    fn input(&self, plugin: &Map<String, Value>, previous: Option<&Value>) -> Value {
         let mut input = plugin.clone();
         input.insert("name".to_owned(), json!(self.network.name));
         input.insert("cniVersion".to_owned(), json!(self.network.version));
-        if let Some(previous) = &extra.previous {
+        if let Some(previous) = previous {
             input.insert("prevResult".to_owned(), previous.clone());
-        }
-        if let Some(attachments) = &extra.attachments {
-            input.insert("cni.dev/valid-attachments".to_owned(), attachments.clone());
-            input.insert("cni.dev/attachments".to_owned(), attachments.clone());
         }
         Value::Object(input)
     }

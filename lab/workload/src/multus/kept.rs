@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What Multus keeps below `/var/lib/cni/multus`, in the very form that the real one (4.2) has, because others read it:
 //!
-//! * `CONTAINER`: its networks, written before the first is attached; gone when the DEL of each has succeeded.
+//! * `CONTAINER`: its networks, written before the first is attached; gone after a DEL.
 //! * `results/NETWORK-CONTAINER-IF`: what CNI's library keeps of each network.
 
 use std::fs;
@@ -94,19 +94,5 @@ impl Kept {
     pub fn forget_result(&self, network: &Network, interface: &str) {
         // There may be none.
         let _ = fs::remove_file(self.result_file(network, interface));
-    }
-
-    /// All sandboxes of a network, as GC names them.
-    #[must_use]
-    pub fn attachments(&self, network: &Network) -> Value {
-        let files = fs::read_dir(self.directory.join("results")).into_iter().flatten().flatten();
-        let entries =
-            files.filter_map(|file| serde_json::from_slice::<Value>(&fs::read(file.path()).ok()?).ok());
-        let its = entries.filter(|entry| entry["networkName"] == network.name.as_str());
-        let named =
-            its.map(|entry| json!({ "containerID": entry["containerId"], "ifname": entry["ifName"] }));
-        let all: Vec<_> = named.collect();
-        // Go says null where the list is empty.
-        if all.is_empty() { Value::Null } else { json!(all) }
     }
 }

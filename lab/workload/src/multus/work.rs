@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What Multus does: ADD of the default network and of those that the pod names; DEL by what it kept; STATUS, CHECK and GC of the first network
-//! alone. Each network is one of its own: it gets no result of another.
+//! What Multus does: ADD of the default network and of those that the pod names; DEL by what it kept. Runtimes ask CHECK from `cniVersion` 0.4
+//! on, STATUS and GC from 1.1: the configuration of its manifests has 0.3.1. Each network is one of its own: it gets no result of another.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Call;
-use super::api::Api;
+use super::api::{Api, Refusal};
 use super::conf::Conf;
-use super::invoke::{Extra, Invoker};
+use super::invoke::Invoker;
 use super::kept::Kept;
 use super::network::{Directory, Network, of_file};
 use super::places::Places;
@@ -19,6 +19,8 @@ use super::selection::{NETWORKS, Selection, parse};
 /// Interval and deadline of the look for the readiness indicator: a second and 45 of the real one, in the lab's time.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 const READY_WITHIN: Duration = Duration::from_millis(45 * 25);
+/// The error of such a look, in the words of Kubernetes' libraries.
+pub const TIMED_OUT: &str = "timed out waiting for the condition";
 
 /// Definitions of networks in the API.
 const DEFINITIONS: &str = "/apis/k8s.cni.cncf.io/v1/namespaces";
@@ -49,7 +51,7 @@ pub async fn carry_out(call: &Call, places: &Places) -> Result<Value, String> {
     match call.get("CNI_COMMAND") {
         "ADD" => multus.add().await,
         "DEL" => multus.del().await.map(|()| Value::Null),
-        command => multus.to_first(command).await.map(|()| Value::Null),
+        command => Err(format!("the lab's Multus is of CNI 0.3.1, which has no {command}")),
     }
 }
 
@@ -94,9 +96,8 @@ impl Multus<'_> {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         while !file.as_os_str().is_empty() && !self.places.find(file).exists() {
             if since.elapsed() > READY_WITHIN {
-                let why = "pollimmediate error: timed out waiting for the condition";
                 return Err(self.failed(&format!(
-                    "have you checked that your default network is ready? still waiting for readinessindicatorfile @ {}. {why}",
+                    "have you checked that your default network is ready? still waiting for readinessindicatorfile @ {}. pollimmediate error: {TIMED_OUT}",
                     file.display()
                 )));
             }
@@ -110,7 +111,12 @@ impl Multus<'_> {
         self.until_ready().await?;
         let pod = match &api {
             None => Value::Null,
-            Some(api) => self.pod(api).await?,
+            Some(api) => match self.pod(api).await {
+                Ok(pod) => pod,
+                // Its sandbox outlives a pod that was deleted meanwhile; nothing is attached to it.
+                Err(lack) if lack.is_absence => return Ok(self.of_nothing()),
+                Err(lack) => return Err(lack.message),
+            },
         };
         let networks = self.networks(api.as_ref(), &pod).await?;
         let kept = self.kept();
@@ -142,21 +148,40 @@ impl Multus<'_> {
         Ok(first)
     }
 
-    async fn pod(&self, api: &Api) -> Result<Value, String> {
+    /// The result of an ADD that attached nothing.
+    fn of_nothing(&self) -> Value {
+        let interface = json!({ "name": self.call.get("CNI_IFNAME"), "sandbox": self.call.get("CNI_NETNS") });
+        let address = json!({ "address": "0.0.0.0/32", "gateway": "0.0.0.0" });
+        json!({ "cniVersion": "1.0.0", "interfaces": [interface], "ips": [address], "dns": {} })
+    }
+
+    async fn pod(&self, api: &Api) -> Result<Value, Refusal> {
         let of = |name| self.call.argument(name);
         let path = format!("/api/v1/namespaces/{}/pods/{}", of("K8S_POD_NAMESPACE"), of("K8S_POD_NAME"));
-        let failed = |why: &str| self.failed(&format!("error getting pod: {why}"));
-        let pod = api.get(&path).await.map_err(|refusal| failed(&refusal.message))?;
+        let failed = |refusal: Refusal| {
+            let message = self.failed(&format!("error waiting for pod: {}", refusal.message));
+            Refusal { message, ..refusal }
+        };
+        let pod = api.get(&path).await.map_err(failed)?;
         let (wanted, found) = (of("K8S_POD_UID"), pod["metadata"]["uid"].as_str().unwrap_or_default());
         let is_static = !pod["metadata"]["annotations"]["kubernetes.io/config.source"].is_null();
         if !wanted.is_empty() && wanted != found && !is_static {
-            return Err(self.failed(&format!("expected pod UID {wanted:?} but got {found:?} from Kube API")));
+            let message = self.failed(&format!("expected pod UID {wanted:?} but got {found:?} from Kube API"));
+            return Err(Refusal { is_absence: false, message });
         }
         Ok(pod)
     }
 
     /// The default network, then those of the system's pods' defaults, then those that the pod names.
     async fn networks(&self, api: Option<&Api>, pod: &Value) -> Result<Vec<Network>, String> {
+        let mut all = self.defaults(api).await?;
+        if let Some(api) = api {
+            all.extend(self.of_annotation(api, pod).await?);
+        }
+        Ok(all)
+    }
+
+    async fn defaults(&self, api: Option<&Api>) -> Result<Vec<Network>, String> {
         let failed = |why: String| self.failed(&why);
         let given = self.conf.delegates.iter().map(|given| Network::parse(given.to_string().as_bytes(), ""));
         let mut all: Vec<_> = given.collect::<Result<_, _>>().map_err(failed)?;
@@ -177,9 +202,13 @@ impl Multus<'_> {
                 all.push(self.default_network(api, name).await.map_err(failed)?);
             }
         }
-        let annotation = pod["metadata"]["annotations"][NETWORKS].as_str().unwrap_or_default();
-        all.extend(self.named(api, annotation, namespace).await.map_err(failed)?);
         Ok(all)
+    }
+
+    async fn of_annotation(&self, api: &Api, pod: &Value) -> Result<Vec<Network>, String> {
+        let annotation = pod["metadata"]["annotations"][NETWORKS].as_str().unwrap_or_default();
+        let named = self.named(api, annotation, self.call.argument("K8S_POD_NAMESPACE")).await;
+        named.map_err(|why| self.failed(&why))
     }
 
     /// A network that is a path, or a name of a definition in Multus' own namespace, or of a file.
@@ -234,27 +263,30 @@ impl Multus<'_> {
         Ok(Network { interface: interface.clone(), ..network })
     }
 
+    /// What was kept is gone afterwards, whether each DEL succeeded or not (`CmdDel` without `retryDeleteOnError`).
     async fn del(&self) -> Result<(), String> {
-        self.until_ready().await?;
-        let kept = self.kept();
+        let (kept, api) = (self.kept(), self.api()?);
         let networks = match kept.networks() {
             Some(networks) => networks,
-            None => match self.of_pod().await {
-                Some(networks) => networks,
-                // A sandbox that nobody knows anything of can be deleted all the same.
-                None => return Ok(()),
-            },
+            None => self.of_pod(api.as_ref()).await?,
         };
-        self.detach(&kept, &networks).await?;
+        let done = self.detach(&kept, &networks).await;
         kept.forget();
-        Ok(())
+        done
     }
 
-    /// The networks of a pod that is still there, when nothing was kept.
-    async fn of_pod(&self) -> Option<Vec<Network>> {
-        let api = self.api().ok()??;
-        let pod = self.pod(&api).await.ok()?;
-        self.networks(Some(&api), &pod).await.ok()
+    /// The networks of a pod that is still there, when nothing was kept. A sandbox that nobody knows anything of can be deleted all the same.
+    async fn of_pod(&self, api: Option<&Api>) -> Result<Vec<Network>, String> {
+        let Some(api) = api else { return Ok(Vec::new()) };
+        let Ok(pod) = self.pod(api).await else { return Ok(Vec::new()) };
+        let mut all = self.defaults(Some(api)).await?;
+        match self.of_annotation(api, &pod).await {
+            Ok(named) => all.extend(named),
+            Err(why) if all.is_empty() => return Err(why),
+            // The default ones are known.
+            Err(_) => {}
+        }
+        Ok(all)
     }
 
     async fn detach(&self, kept: &Kept, networks: &[Network]) -> Result<(), String> {
@@ -271,19 +303,5 @@ impl Multus<'_> {
             }
         }
         if errors.is_empty() { Ok(()) } else { Err(errors.join(" / ")) }
-    }
-
-    async fn to_first(&self, command: &str) -> Result<(), String> {
-        let api = self.api()?;
-        let mut networks = self.networks(api.as_ref(), &Value::Null).await?;
-        networks.truncate(1);
-        let Some(network) = networks.first() else { return Ok(()) };
-        let (kept, interface) = (self.kept(), self.call.get("CNI_IFNAME"));
-        let extra = match command {
-            "CHECK" => Extra { previous: kept.result(network, interface), ..Extra::default() },
-            "GC" => Extra { attachments: Some(kept.attachments(network)), ..Extra::default() },
-            _ => Extra::default(),
-        };
-        self.invoker(network, interface).each(command, &extra).await
     }
 }
