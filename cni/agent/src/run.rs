@@ -112,7 +112,8 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
         cluster::follow(live, client.clone(), pods, metrics.clone(), &mut servers, &stop);
     let reporters = (&readiness, &metrics, &events);
     let (installs, is_installer) = watch::channel(true);
-    let own_taint = cluster::own_taint(&receiver, client.as_ref(), reporters, is_installer, &mut servers, &stop);
+    let own_taint =
+        cluster::own_taint(&receiver, client.as_ref(), reporters, is_installer, &mut servers, &stop);
     servers.spawn(follow_levels(log, receiver.clone()));
     let context = InstallContext { settings: receiver.clone(), readiness, metrics, events, installs };
     let mut installation = tokio::spawn(task::run(context, stop.clone()));

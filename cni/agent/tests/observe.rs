@@ -218,7 +218,8 @@ fn every_metric_is_in_the_list_for_operators() {
 
 #[test]
 fn a_node_without_an_agent_is_told_by_somebody_else_under_the_names_that_are_rendered() {
-    let user = serde_json::json!({ "image": "example.com/mesh/install-cni:1", "taint": { "mode": "readiness" } });
+    let user =
+        serde_json::json!({ "image": "example.com/mesh/install-cni:1", "taint": { "mode": "readiness" } });
     let values = manifests::Values::resolve(&user, &manifests::Context::default()).unwrap();
     let objects = manifests::render(&values);
     let name = |kind: &str| {

@@ -22,7 +22,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
-use crate::kinds::Kind;
+use crate::kinds;
 use crate::rbac::{Account, Attributes, allowed};
 use crate::roles;
 use crate::store::{Key, Store};
@@ -258,12 +258,8 @@ fn extra_of(pod: &Value, store: &Store) -> Extra {
     ]);
     if let Some(name) = pod["spec"]["nodeName"].as_str() {
         extra.insert("authentication.kubernetes.io/node-name", name.to_owned());
-        let node = Kind::find("", "v1", "nodes").map(|kind| Key {
-            kind,
-            namespace: String::new(),
-            name: name.to_owned(),
-        });
-        if let Some(node) = node.and_then(|key| store.get(&key).ok()) {
+        let node = Key { kind: &kinds::NODE, namespace: String::new(), name: name.to_owned() };
+        if let Ok(node) = store.get(&node) {
             extra.insert("authentication.kubernetes.io/node-uid", uid_of(&node));
         }
     }
@@ -285,8 +281,7 @@ fn bound_pod(account: &Key, reference: &Value, store: &Store) -> Result<Option<(
             format!("cannot bind token to object of type {}, Kind={}", text("apiVersion"), text("kind"));
         return Err(ApiError::BadRequest(why));
     };
-    let kind = Kind::find("", "v1", "pods").ok_or(ApiError::NoSuchPath)?;
-    let key = Key { kind, namespace: account.namespace.clone(), name: name.to_owned() };
+    let key = Key { kind: &kinds::POD, namespace: account.namespace.clone(), name: name.to_owned() };
     let pod = store.get(&key)?;
     let own = pod["spec"]["serviceAccountName"].as_str().unwrap_or("default");
     if own != account.name {
@@ -301,7 +296,7 @@ fn bound_pod(account: &Key, reference: &Value, store: &Store) -> Result<Option<(
             "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been \
              deleted and then recreated"
         );
-        return Err(ApiError::Precondition { kind, name: key.name, why });
+        return Err(ApiError::Precondition { kind: key.kind, name: key.name, why });
     }
     Ok(Some((key, pod)))
 }

@@ -19,7 +19,7 @@ pub(crate) use self::pod_security::warning;
 use crate::access::Identity;
 use crate::causes::Causes;
 use crate::error::ApiError;
-use crate::kinds::{ADMISSION, Kind};
+use crate::kinds;
 use crate::selector::Selector;
 use crate::store::{Collection, Key, Store};
 
@@ -73,13 +73,11 @@ pub(crate) fn admit(who: &Identity, proposal: &Proposal<'_>, store: &Store) -> R
 
 /// Policies with a binding.
 fn bound(store: &Store) -> Vec<Bound> {
-    let kinds = ["validatingadmissionpolicybindings", "validatingadmissionpolicies"]
-        .map(|plural| Kind::find(ADMISSION, "v1", plural));
-    let [Some(bindings), Some(policies)] = kinds else { return Vec::new() };
-    let (everywhere, everything) = (Collection { kind: bindings, namespace: None }, Selector::default());
+    let everywhere = Collection { kind: &kinds::ADMISSION_POLICY_BINDING, namespace: None };
+    let everything = Selector::default();
     let found = store.list(&everywhere, &everything).filter_map(|(key, binding)| {
         let name = binding["spec"]["policyName"].as_str().unwrap_or_default().to_owned();
-        let policy = Key { kind: policies, namespace: String::new(), name: name.clone() };
+        let policy = Key { kind: &kinds::ADMISSION_POLICY, namespace: String::new(), name: name.clone() };
         Some(Bound { policy: store.get(&policy).ok()?, name, binding: key.name.clone() })
     });
     found.collect()

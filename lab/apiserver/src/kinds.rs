@@ -75,27 +75,64 @@ pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
 
+pub const NAMESPACE: Kind = Kind {
+    fields: &["status.phase"],
+    ..core("namespaces", "Namespace", Scope::Cluster, StatusRule::Reset(Some("Active")))
+};
+pub const NODE: Kind =
+    Kind { fields: &["spec.unschedulable"], ..core("nodes", "Node", Scope::Cluster, StatusRule::Kept) };
+pub const CONFIG_MAP: Kind = core("configmaps", "ConfigMap", Scope::Namespaced, StatusRule::Absent);
+pub const SERVICE_ACCOUNT: Kind =
+    core("serviceaccounts", "ServiceAccount", Scope::Namespaced, StatusRule::Absent);
+pub const POD: Kind = Kind {
+    fields: &[
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
+    ],
+    ..core("pods", "Pod", Scope::Namespaced, StatusRule::Reset(Some("Pending")))
+};
+pub const SERVICE: Kind = Kind {
+    fields: &["spec.clusterIP", "spec.type"],
+    ..core("services", "Service", Scope::Namespaced, StatusRule::Reset(None))
+};
+pub const CLUSTER_ROLE_BINDING: Kind =
+    plain("clusterrolebindings", RBAC, "ClusterRoleBinding", Scope::Cluster);
+pub const CLUSTER_ROLE: Kind = plain("clusterroles", RBAC, "ClusterRole", Scope::Cluster);
+pub const ROLE_BINDING: Kind = plain("rolebindings", RBAC, "RoleBinding", Scope::Namespaced);
+pub const ROLE: Kind = plain("roles", RBAC, "Role", Scope::Namespaced);
+pub const ADMISSION_POLICY: Kind = Kind {
+    group: ADMISSION,
+    ..core(
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        Scope::Cluster,
+        StatusRule::Reset(None),
+    )
+};
+pub const MUTATING_WEBHOOKS: Kind =
+    plain("mutatingwebhookconfigurations", ADMISSION, "MutatingWebhookConfiguration", Scope::Cluster);
+pub const VALIDATING_WEBHOOKS: Kind =
+    plain("validatingwebhookconfigurations", ADMISSION, "ValidatingWebhookConfiguration", Scope::Cluster);
+pub const ADMISSION_POLICY_BINDING: Kind =
+    plain("validatingadmissionpolicybindings", ADMISSION, "ValidatingAdmissionPolicyBinding", Scope::Cluster);
+pub const DEFINITION: Kind = Kind {
+    group: "apiextensions.k8s.io",
+    ..core("customresourcedefinitions", "CustomResourceDefinition", Scope::Cluster, StatusRule::Reset(None))
+};
+
+/// All of them.
 pub static KINDS: [Kind; 33] = [
-    Kind {
-        fields: &["status.phase"],
-        ..core("namespaces", "Namespace", Scope::Cluster, StatusRule::Reset(Some("Active")))
-    },
-    Kind { fields: &["spec.unschedulable"], ..core("nodes", "Node", Scope::Cluster, StatusRule::Kept) },
-    core("configmaps", "ConfigMap", Scope::Namespaced, StatusRule::Absent),
-    core("serviceaccounts", "ServiceAccount", Scope::Namespaced, StatusRule::Absent),
-    Kind {
-        fields: &[
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.nominatedNodeName",
-        ],
-        ..core("pods", "Pod", Scope::Namespaced, StatusRule::Reset(Some("Pending")))
-    },
+    NAMESPACE,
+    NODE,
+    CONFIG_MAP,
+    SERVICE_ACCOUNT,
+    POD,
     Kind {
         fields: &[
             "involvedObject.kind",
@@ -113,10 +150,7 @@ pub static KINDS: [Kind; 33] = [
     },
     Kind { group: "apps", ..core("daemonsets", "DaemonSet", Scope::Namespaced, StatusRule::Reset(None)) },
     Kind { group: "coordination.k8s.io", ..core("leases", "Lease", Scope::Namespaced, StatusRule::Absent) },
-    Kind {
-        fields: &["spec.clusterIP", "spec.type"],
-        ..core("services", "Service", Scope::Namespaced, StatusRule::Reset(None))
-    },
+    SERVICE,
     core("secrets", "Secret", Scope::Namespaced, StatusRule::Absent),
     core("resourcequotas", "ResourceQuota", Scope::Namespaced, StatusRule::Reset(None)),
     Kind { group: "apps", ..core("replicasets", "ReplicaSet", Scope::Namespaced, StatusRule::Reset(None)) },
@@ -131,31 +165,15 @@ pub static KINDS: [Kind; 33] = [
     plain("csinodes", STORAGE, "CSINode", Scope::Cluster),
     plain("runtimeclasses", "node.k8s.io", "RuntimeClass", Scope::Cluster),
     plain("networkpolicies", "networking.k8s.io", "NetworkPolicy", Scope::Namespaced),
-    plain("clusterrolebindings", RBAC, "ClusterRoleBinding", Scope::Cluster),
-    plain("clusterroles", RBAC, "ClusterRole", Scope::Cluster),
-    plain("rolebindings", RBAC, "RoleBinding", Scope::Namespaced),
-    plain("roles", RBAC, "Role", Scope::Namespaced),
-    Kind {
-        group: ADMISSION,
-        ..core(
-            "validatingadmissionpolicies",
-            "ValidatingAdmissionPolicy",
-            Scope::Cluster,
-            StatusRule::Reset(None),
-        )
-    },
-    plain("mutatingwebhookconfigurations", ADMISSION, "MutatingWebhookConfiguration", Scope::Cluster),
-    plain("validatingwebhookconfigurations", ADMISSION, "ValidatingWebhookConfiguration", Scope::Cluster),
-    plain("validatingadmissionpolicybindings", ADMISSION, "ValidatingAdmissionPolicyBinding", Scope::Cluster),
-    Kind {
-        group: "apiextensions.k8s.io",
-        ..core(
-            "customresourcedefinitions",
-            "CustomResourceDefinition",
-            Scope::Cluster,
-            StatusRule::Reset(None),
-        )
-    },
+    CLUSTER_ROLE_BINDING,
+    CLUSTER_ROLE,
+    ROLE_BINDING,
+    ROLE,
+    ADMISSION_POLICY,
+    MUTATING_WEBHOOKS,
+    VALIDATING_WEBHOOKS,
+    ADMISSION_POLICY_BINDING,
+    DEFINITION,
     custom("servicemeshes", "asm.alauda.io", "v1alpha1", "ServiceMesh"),
     custom("istiooperators", "install.istio.io", "v1alpha1", "IstioOperator"),
     custom("network-attachment-definitions", "k8s.cni.cncf.io", "v1", "NetworkAttachmentDefinition"),
@@ -170,6 +188,12 @@ impl Kind {
     #[must_use]
     pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Self> {
         KINDS.iter().find(|kind| kind.group == group && kind.version == version && kind.plural == plural)
+    }
+
+    /// Kind of objects with this `kind`, which no two groups have here.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        KINDS.iter().find(|kind| kind.name == name)
     }
 
     /// Kind of an object, by its own fields.
@@ -254,8 +278,3 @@ static REPLICATED: [Action; 1] = [Action {
     group_version: Some(("autoscaling", "v1")),
     ..action("scale", "Scale", &["get", "patch", "update"])
 }];
-
-/// The kind of definitions.
-pub(crate) fn definitions() -> Option<&'static Kind> {
-    Kind::find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-}

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::ApiServer;
 use crate::accounts;
 use crate::error::ApiError;
-use crate::kinds::{Kind, Scope};
+use crate::kinds::{self, Kind, Scope};
 use crate::log::Logged;
 use crate::rbac::{Account, Grant};
 use crate::reads::Gates;
@@ -37,8 +37,7 @@ impl ApiServer {
     /// # Errors
     /// [`ApiError`] as for any write.
     pub fn publish_authorities(&self, pem: &str) -> Result<(), ApiError> {
-        let kind = Kind::find("", "v1", "namespaces").ok_or(ApiError::NoSuchPath)?;
-        let all = Collection { kind, namespace: None };
+        let all = Collection { kind: &kinds::NAMESPACE, namespace: None };
         let namespaces: Vec<_> = {
             let mut state = self.shared.lock();
             pem.clone_into(&mut state.store.root_ca);
@@ -85,8 +84,7 @@ impl ApiServer {
 
     #[must_use]
     pub fn pod(&self, namespace: &str, name: &str) -> Option<Value> {
-        let kind = Kind::find("", "v1", "pods")?;
-        self.object(&Key { kind, namespace: namespace.to_owned(), name: name.to_owned() })
+        self.object(&Key { kind: &kinds::POD, namespace: namespace.to_owned(), name: name.to_owned() })
     }
 
     #[must_use]
@@ -131,12 +129,6 @@ impl ApiServer {
     #[must_use]
     pub fn count(&self, filter: impl FnMut(&Logged) -> bool) -> usize {
         self.shared.log.count(filter)
-    }
-
-    /// Number of requests that the log has dropped.
-    #[must_use]
-    pub fn requests_dropped(&self) -> u64 {
-        self.shared.log.dropped()
     }
 
     /// Waits until at least `count` requests match (arrived, or answered if the filter looks at the code).
@@ -189,8 +181,8 @@ impl ApiServer {
         lifetime: Duration,
         issued: impl Fn(Timestamp) -> Timestamp,
     ) -> Result<String, ApiError> {
-        let kind = Kind::find("", "v1", "serviceaccounts").ok_or(ApiError::NoSuchPath)?;
-        let key = Key { kind, namespace: account.namespace.clone(), name: account.name.clone() };
+        let (namespace, name) = (account.namespace.clone(), account.name.clone());
+        let key = Key { kind: &kinds::SERVICE_ACCOUNT, namespace, name };
         let bound = pod.map(|name| json!({"kind": "Pod", "apiVersion": "v1", "name": name}));
         let request = json!({"spec": {"expirationSeconds": lifetime.as_secs(), "boundObjectRef": bound}});
         let answer = self

@@ -110,8 +110,6 @@ pub struct ServerOptions {
     pub clock: Clock,
     /// Changes kept for watchers; older resource versions have expired.
     pub history: usize,
-    /// Requests kept in the log.
-    pub log: usize,
     /// Names and addresses of the server's certificate.
     pub names: Vec<String>,
     /// Interval of bookmarks.
@@ -133,7 +131,6 @@ impl Default for ServerOptions {
             seed: RandomState::new().hash_one(0),
             clock: Arc::new(Timestamp::now),
             history: 10_000,
-            log: 100_000,
             names: names.map(str::to_owned).to_vec(),
             bookmark_every: Duration::from_secs(60),
             token_cache: Duration::from_secs(10),

@@ -12,28 +12,28 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
-use crate::kinds::{Kind, RBAC, Scope};
+use crate::kinds::{self, Kind, RBAC, Scope};
 use crate::rbac::{self, Account, Grant, RoleId};
 use crate::selector::Selector;
 use crate::store::{Collection, DeleteOptions, Key, Store};
 
 /// Grants of a user, role by role.
 pub(crate) fn grants(user: &str, groups: &[String], store: &Store) -> Vec<Grant> {
-    let bindings = ["clusterrolebindings", "rolebindings"].into_iter().flat_map(|plural| all(plural, store));
-    let role = |role: &RoleId| role.key().and_then(|key| store.get(&key).ok());
+    let kinds = [&kinds::CLUSTER_ROLE_BINDING, &kinds::ROLE_BINDING];
+    let bindings = kinds.into_iter().flat_map(|kind| all(kind, store));
+    let role = |role: &RoleId| store.get(&role.key()).ok();
     rbac::grants(user, groups, bindings.map(|(_, binding)| binding), role)
 }
 
 impl RoleId {
-    fn key(&self) -> Option<Key> {
-        let plural = if self.namespace.is_some() { "roles" } else { "clusterroles" };
+    fn key(&self) -> Key {
+        let kind = if self.namespace.is_some() { &kinds::ROLE } else { &kinds::CLUSTER_ROLE };
         let namespace = self.namespace.clone().unwrap_or_default();
-        Some(Key { kind: Kind::find(RBAC, "v1", plural)?, namespace, name: self.name.clone() })
+        Key { kind, namespace, name: self.name.clone() }
     }
 }
 
-fn all(plural: &str, store: &Store) -> Vec<(Key, Arc<Value>)> {
-    let Some(kind) = Kind::find(RBAC, "v1", plural) else { return Vec::new() };
+fn all(kind: &'static Kind, store: &Store) -> Vec<(Key, Arc<Value>)> {
     let collection = Collection { kind, namespace: None };
     let everything = Selector::default();
     store.list(&collection, &everything).map(|(key, object)| (key.clone(), Arc::clone(object))).collect()
@@ -126,9 +126,8 @@ pub(crate) fn bind(
     now: Timestamp,
 ) -> Result<(), ApiError> {
     let name = format!("lab:{}:{}", account.namespace, account.name);
-    let former = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"]
-        .into_iter()
-        .flat_map(|plural| all(plural, store));
+    let kinds = [&kinds::CLUSTER_ROLE, &kinds::CLUSTER_ROLE_BINDING, &kinds::ROLE, &kinds::ROLE_BINDING];
+    let former = kinds.into_iter().flat_map(|kind| all(kind, store));
     let former: Vec<Key> = former.map(|(key, _)| key).filter(|key| key.name == name).collect();
     for key in former {
         store.delete(&key, &DeleteOptions::now(), now)?;
@@ -138,18 +137,14 @@ pub(crate) fn bind(
         rules.entry(grant.namespace).or_default().push(grant.rule);
     }
     for (namespace, rules) in rules {
-        let prefix = if namespace.is_none() { "Cluster" } else { "" };
+        let (of, bound) = match namespace {
+            None => (&kinds::CLUSTER_ROLE, &kinds::CLUSTER_ROLE_BINDING),
+            Some(_) => (&kinds::ROLE, &kinds::ROLE_BINDING),
+        };
         let subject = json!({"kind": "ServiceAccount", "namespace": account.namespace, "name": account.name});
-        let role = json!({"apiGroup": RBAC, "kind": format!("{prefix}Role"), "name": name});
-        let own = [
-            (format!("{}roles", prefix.to_lowercase()), json!({"rules": rules})),
-            (
-                format!("{}rolebindings", prefix.to_lowercase()),
-                json!({"roleRef": role, "subjects": [subject]}),
-            ),
-        ];
-        for (plural, mut object) in own {
-            let kind = Kind::find(RBAC, "v1", &plural).ok_or(ApiError::NoSuchPath)?;
+        let role = json!({"apiGroup": RBAC, "kind": of.name, "name": name});
+        let own = [(of, json!({"rules": rules})), (bound, json!({"roleRef": role, "subjects": [subject]}))];
+        for (kind, mut object) in own {
             object["metadata"] = json!({"name": name});
             store.create(&Collection { kind, namespace: namespace.clone() }, object, now)?;
         }

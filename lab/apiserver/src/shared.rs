@@ -47,7 +47,7 @@ impl Shared {
         Self {
             revision: watch::Sender::new(state.store.revision()),
             state: Mutex::new(state),
-            log: Arrivals::new(options.log),
+            log: Arrivals::default(),
             clock: options.clock,
             ahead: AtomicI64::new(0),
             bookmark_every: options.bookmark_every,

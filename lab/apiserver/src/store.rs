@@ -230,22 +230,17 @@ impl Store {
     /// # Errors
     /// [`ApiError::NoSuchPath`].
     pub(crate) fn require_served(&self, kind: &Kind) -> Result<(), ApiError> {
-        let defined = |definitions: &'static Kind| {
-            let name = kind.qualified();
-            self.objects.contains_key(&Key { kind: definitions, namespace: String::new(), name })
-        };
-        if kind.backing == Backing::BuiltIn || kinds::definitions().is_some_and(defined) {
-            return Ok(());
-        }
-        Err(ApiError::NoSuchPath)
+        let definition = Key { kind: &kinds::DEFINITION, namespace: String::new(), name: kind.qualified() };
+        let is_served = kind.backing == Backing::BuiltIn || self.objects.contains_key(&definition);
+        if is_served { Ok(()) } else { Err(ApiError::NoSuchPath) }
     }
 
     fn require_namespace(&self, key: &Key) -> Result<(), ApiError> {
-        let Some(kind) = Kind::find("", "v1", "namespaces").filter(|_| key.kind.scope == Scope::Namespaced)
-        else {
+        if key.kind.scope == Scope::Cluster {
             return Ok(());
-        };
-        let namespace = self.get(&Key { kind, namespace: String::new(), name: key.namespace.clone() })?;
+        }
+        let of = Key { kind: &kinds::NAMESPACE, namespace: String::new(), name: key.namespace.clone() };
+        let namespace = self.get(&of)?;
         if namespace["metadata"]["deletionTimestamp"].is_null() {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::causes::Causes;
 use crate::error::ApiError;
-use crate::kinds::{Backing, KINDS, Scope, definitions};
+use crate::kinds::{self, Backing, KINDS, Scope};
 use crate::store::Key;
 use crate::{admission, fields, roles, workloads};
 
@@ -44,7 +44,7 @@ fn check_event(key: &Key, event: &Value) -> Result<(), ApiError> {
 
 /// Rejects a definition of an unknown kind, or under another name; other objects pass.
 fn check_definition(key: &Key, object: &Value) -> Result<(), ApiError> {
-    if definitions() != Some(key.kind) {
+    if *key.kind != kinds::DEFINITION {
         return Ok(());
     }
     let spec = &object["spec"];

@@ -213,20 +213,16 @@ pub trait Hand: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Captures packets of all interfaces of a network from now on: the first so many one by one, all of them as counts.
-    async fn capture(&self, network: Network, packets: u32) -> Handed<Capture> {
-        Ok(Capture(self.follow(Work::Capture { network, packets, ports: None }).await?))
-    }
-
-    /// As [`Hand::capture`], where only those with such a port come one by one: others would be in the way of a long capture.
-    async fn capture_ports(&self, network: Network, packets: u32, ports: Range<u16>) -> Handed<Capture> {
-        Ok(Capture(self.follow(Work::Capture { network, packets, ports: Some(ports) }).await?))
+    /// Captures packets of all interfaces of a network from now on: the first so many one by one, all of them as counts. With `ports` those
+    /// alone come one by one that have one of them: others would be in the way of a long capture.
+    async fn capture(&self, network: Network, packets: u32, ports: Option<Range<u16>>) -> Handed<Capture> {
+        Ok(Capture(self.follow(Work::Capture { network, packets, ports }).await?))
     }
 }
 
 /// An order that answers until it is stopped. It is stopped when this is dropped, too.
 #[async_trait]
-pub trait Follow: Send {
+pub trait Follow: fmt::Debug + Send {
     /// The next answer; waited for.
     async fn next(&mut self) -> Handed<Answer>;
 
@@ -235,13 +231,8 @@ pub trait Follow: Send {
 }
 
 /// Changes of a directory or file.
+#[derive(Debug)]
 pub struct Changes(Box<dyn Follow>);
-
-impl fmt::Debug for Changes {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Changes").finish_non_exhaustive()
-    }
-}
 
 impl Changes {
     /// The next one; waited for.
@@ -268,13 +259,8 @@ impl Changes {
 }
 
 /// A lock that is held until this ends.
+#[derive(Debug)]
 pub struct Held(Box<dyn Follow>);
-
-impl fmt::Debug for Held {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Held").finish_non_exhaustive()
-    }
-}
 
 impl Held {
     /// Lets the lock go, and returns once that is done.
@@ -287,13 +273,8 @@ impl Held {
 }
 
 /// Packets of a network.
+#[derive(Debug)]
 pub struct Capture(Box<dyn Follow>);
-
-impl fmt::Debug for Capture {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Capture").finish_non_exhaustive()
-    }
-}
 
 impl Capture {
     /// The next packet; waited for.

@@ -30,6 +30,7 @@ pub mod traffic;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::process::Output;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -189,6 +190,14 @@ pub struct CniAnswer {
 }
 
 impl CniAnswer {
+    /// The answer of a program that has ended.
+    #[must_use]
+    pub fn of(output: &Output, took: Duration, waited: Duration) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        Self { exit: output.status.code(), stdout, stderr, took, waited }
+    }
+
     /// Standard output as JSON; `Null` when empty or not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
@@ -303,9 +312,6 @@ pub trait Node: Send + Sync {
     /// Its name.
     fn name(&self) -> &str;
 
-    /// Writes a file of the CNI configuration directory, atomically.
-    async fn write_conflist(&self, file: &str, text: &str) -> Result<(), LabError>;
-
     /// Waits for the end of a pod's start, successful or not.
     async fn pod_started(&self, pod: &PodName, deadline: Duration) -> Result<PodStart, LabError>;
 
@@ -343,16 +349,14 @@ pub trait Node: Send + Sync {
     }
 
     /// The lab's process on it: for its files, programs, processes and packets.
-    async fn hand(&self) -> Result<Arc<dyn Hand>, LabError> {
-        Err(LabError::unsupported("this tier", "lay a hand on a node"))
-    }
+    async fn hand(&self) -> Result<Arc<dyn Hand>, LabError>;
 
     /// Its directories, as it names them itself: paths for [`Node::hand`].
     fn directories(&self) -> NodePaths {
         NodePaths::default()
     }
 
-    /// Its default network: base plugin and plugin under test, for [`Node::write_conflist`] after edits.
+    /// Its default network: base plugin and plugin under test, for [`PRIMARY`] after edits.
     fn network(&self) -> Value {
         Value::Null
     }
@@ -445,18 +449,10 @@ pub trait Workload: Send + Sync {
     }
 
     /// The number of a container's first process, as its node numbers it; `None` if it does not run.
-    async fn process(&self, container: &str) -> Result<Option<u32>, LabError> {
-        let what = format!("find the process of container {container:?}");
-        Err(LabError::unsupported("this tier", what))
-    }
+    async fn process(&self, container: &str) -> Result<Option<u32>, LabError>;
 
     /// Waits until a container has printed a line with this in it, and returns the line.
-    async fn said(&self, container: &str, fragment: &str) -> Result<String, LabError> {
-        Err(LabError::unsupported(
-            "this tier",
-            format!("wait until container {container:?} says {fragment:?}"),
-        ))
-    }
+    async fn said(&self, container: &str, fragment: &str) -> Result<String, LabError>;
 
     /// Output of the pod's containers, `container: line`, for evidence.
     async fn logs(&self) -> Result<Vec<String>, LabError>;

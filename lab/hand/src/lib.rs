@@ -140,6 +140,7 @@ impl Hand for Client {
 }
 
 /// An order and its answers.
+#[derive(Debug)]
 struct Following {
     client: Client,
     id: u64,

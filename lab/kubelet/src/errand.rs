@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use cluster::CniAnswer;
@@ -47,7 +47,7 @@ pub(crate) async fn beside(process: u32, words: &[&str], deadline: Duration) -> 
         .await
         .map_err(|_| Error::Deadline { what: format!("the end of {program}"), deadline })?
         .map_err(Error::system("wait for a process"))?;
-    Ok(answer(&output, started, waited))
+    Ok(CniAnswer::of(&output, started.elapsed(), waited))
 }
 
 /// Starts a program beside a process: in its network, its files and among its processes.
@@ -86,15 +86,5 @@ pub(crate) async fn finish(
 ) -> Result<CniAnswer, Error> {
     let started = Instant::now();
     let (output, waited) = program.measure(netns, input, deadline).await?;
-    Ok(answer(&output, started, waited))
-}
-
-fn answer(output: &Output, started: Instant, waited: Duration) -> CniAnswer {
-    CniAnswer {
-        exit: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        took: started.elapsed(),
-        waited,
-    }
+    Ok(CniAnswer::of(&output, started.elapsed(), waited))
 }

@@ -47,8 +47,7 @@ impl Informer {
         let (told, changes) = mpsc::unbounded_channel();
         let mut watches = JoinSet::new();
         for name in kinds {
-            let kind = Kind::find("", "v1", &format!("{}s", name.to_lowercase()));
-            let kind = kind.ok_or_else(|| Error::Missing(format!("kind {name}")))?;
+            let kind = Kind::named(name).ok_or_else(|| Error::Missing(format!("kind {name}")))?;
             watches.spawn(follow(api_of(&access.client, name, "")?, kind, told.clone()));
         }
         Ok(Self::There(changes, watches))

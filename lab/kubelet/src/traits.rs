@@ -2,7 +2,6 @@
 //! The vocabulary of features, spoken by this tier.
 
 use std::fmt;
-use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -125,13 +124,6 @@ impl Cluster for NetnsCluster {
 impl Node for NetnsNode {
     fn name(&self) -> &str {
         &self.name
-    }
-
-    async fn write_conflist(&self, file: &str, text: &str) -> Result<(), LabError> {
-        let path = self.paths.conf_dir.join(file);
-        let next = self.paths.conf_dir.join(format!(".{file}.next"));
-        let written = fs::write(&next, text).and_then(|()| fs::rename(&next, &path));
-        Ok(written.map_err(Error::file("write", path))?)
     }
 
     async fn pod_started(&self, pod: &PodName, deadline: Duration) -> Result<PodStart, LabError> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requests in the order of arrival, for assertions and for evidence. Bounded: what was dropped is counted.
+//! Requests in the order of arrival, for assertions and for evidence. Bounded.
 
 use std::collections::VecDeque;
 
@@ -36,8 +36,7 @@ impl<T> Default for Arrivals<T> {
 }
 
 impl<T> Arrivals<T> {
-    #[must_use]
-    pub fn new(limit: usize) -> Self {
+    fn new(limit: usize) -> Self {
         let kept = Kept { all: VecDeque::new(), next: 0 };
         Self { kept: Mutex::new(kept), limit, moved: watch::Sender::new(0) }
     }
@@ -97,16 +96,26 @@ impl<T> Arrivals<T> {
         self.lock().all.iter().filter(|one| filter(one)).count()
     }
 
-    /// Number of those that are no longer kept.
-    #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.lock().first()
-    }
-
     /// Waits until at least `count` match.
     pub async fn until(&self, count: usize, mut filter: impl FnMut(&T) -> bool) {
         let mut moved = self.moved.subscribe();
         // The sender lives in `self`.
         let _alive = moved.wait_for(|_| self.count(&mut filter) >= count).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_go_and_the_others_keep_their_numbers() {
+        let arrivals = Arrivals::new(2);
+        for _ in 0..3 {
+            arrivals.arrived(|order| (order, ""));
+        }
+        arrivals.edit(0, |gone| gone.1 = "edited");
+        arrivals.edit(2, |last| last.1 = "edited");
+        assert_eq!(arrivals.all(), [(1, ""), (2, "edited")]);
     }
 }

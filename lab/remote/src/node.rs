@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::hand::{Hand, Network, Run, Writing};
+use cluster::hand::{Hand, Network, Run};
 use cluster::network::FAMILIES;
 use cluster::{CniAnswer, CniCall, LabError, Node, NodePaths, PodName, PodStart};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -100,11 +100,6 @@ impl RemoteNode {
 impl Node for RemoteNode {
     fn name(&self) -> &str {
         &self.name
-    }
-
-    async fn write_conflist(&self, file: &str, text: &str) -> Result<(), LabError> {
-        let path = self.directories().conf_dir.join(file);
-        Ok(self.its_hand()?.write(&path, text.as_bytes(), Writing::WHOLE).await?)
     }
 
     fn network(&self) -> Value {

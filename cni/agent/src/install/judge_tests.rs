@@ -25,7 +25,13 @@ impl Bench {
         let metrics = Metrics::default();
         let (events, _writer) = events::channel(metrics.clone(), "n1");
         let (_, settings) = watch::channel(settings);
-        let context = InstallContext { settings, readiness: Readiness::default(), metrics, events, installs: watch::channel(true).0 };
+        let context = InstallContext {
+            settings,
+            readiness: Readiness::default(),
+            metrics,
+            events,
+            installs: watch::channel(true).0,
+        };
         Self { judge: Judge::default(), context, now: Instant::now(), looks: 0 }
     }
 

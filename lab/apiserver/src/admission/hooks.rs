@@ -7,7 +7,7 @@ use super::expressions::{self, Expressions, Facts};
 use super::{Proposal, list, matching, only, text};
 use crate::access::Identity;
 use crate::error::ApiError;
-use crate::kinds::{ADMISSION, Kind, Scope};
+use crate::kinds::{self, Kind, Scope};
 use crate::selector::{self, Selector};
 use crate::store::{Collection, Key, Store};
 
@@ -23,10 +23,10 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    fn plural(self) -> &'static str {
+    fn kind(self) -> &'static Kind {
         match self {
-            Self::Mutating => "mutatingwebhookconfigurations",
-            Self::Validating => "validatingwebhookconfigurations",
+            Self::Mutating => &kinds::MUTATING_WEBHOOKS,
+            Self::Validating => &kinds::VALIDATING_WEBHOOKS,
         }
     }
 }
@@ -44,8 +44,7 @@ pub(crate) enum Target {
 
 /// Webhooks of a stage: configurations by name, each in its own order.
 pub(crate) fn configured(stage: Stage, store: &Store) -> Vec<Hook> {
-    let Some(kind) = Kind::find(ADMISSION, "v1", stage.plural()) else { return Vec::new() };
-    let everywhere = Collection { kind, namespace: None };
+    let everywhere = Collection { kind: stage.kind(), namespace: None };
     let everything = Selector::default();
     let all = store.list(&everywhere, &everything);
     all.flat_map(|(_, configuration)| list(&configuration["webhooks"]).cloned().map(Hook)).collect()
@@ -56,9 +55,11 @@ pub(crate) fn namespace(key: &Key, object: &Value, store: &Store) -> Option<Valu
     if key.kind.name == "Namespace" {
         return Some(object.clone());
     }
-    let kind = Kind::find("", "v1", "namespaces").filter(|_| key.kind.scope == Scope::Namespaced)?;
-    let name = key.namespace.clone();
-    store.get(&Key { kind, namespace: String::new(), name }).ok().map(|found| (*found).clone())
+    if key.kind.scope == Scope::Cluster {
+        return None;
+    }
+    let of = Key { kind: &kinds::NAMESPACE, namespace: String::new(), name: key.namespace.clone() };
+    store.get(&of).ok().map(|found| (*found).clone())
 }
 
 /// Request of a review, but for its UID and the objects.

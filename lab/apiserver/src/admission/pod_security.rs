@@ -13,7 +13,7 @@ use serde_json::Value;
 use self::checks::Violation;
 use super::{Operation, Proposal};
 use crate::error::ApiError;
-use crate::kinds::Kind;
+use crate::kinds;
 use crate::store::{Key, Store};
 
 const LABELS: &str = "pod-security.kubernetes.io";
@@ -72,9 +72,8 @@ fn judged(proposal: &Proposal<'_>, store: &Store, mode: &str) -> Option<String> 
     if proposal.subresource.is_some() || !(proposal.operation == Operation::Create || template) {
         return None;
     }
-    let kind = Kind::find("", "v1", "namespaces")?;
     let name = proposal.key.namespace.clone();
-    let namespace = store.get(&Key { kind, namespace: String::new(), name }).ok()?;
+    let namespace = store.get(&Key { kind: &kinds::NAMESPACE, namespace: String::new(), name }).ok()?;
     let labels = &namespace["metadata"]["labels"];
     let level = Level::of(labels[format!("{LABELS}/{mode}")].as_str()?);
     let version = labels[format!("{LABELS}/{mode}-version")].as_str().unwrap_or("latest");

@@ -118,7 +118,7 @@ impl Store {
         };
         let grace = grace_of(key, &old, options.grace);
         if grace == 0 && !has_finalizers(&old) {
-            if kinds::definitions() == Some(key.kind) {
+            if *key.kind == kinds::DEFINITION {
                 self.empty_kinds(|kind| kind.backing == Backing::Definition && kind.qualified() == key.name);
             }
             let gone = self.remove(key, &old, now);

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Action, Collection, Key, Store};
 use crate::accounts;
 use crate::error::ApiError;
-use crate::kinds::{Kind, Scope, StatusRule};
+use crate::kinds::{self, Kind, Scope, StatusRule};
 use crate::{defaults, workloads};
 
 /// Part of an object that an update may change. The rest is kept, whatever was sent.
@@ -89,11 +89,9 @@ impl Store {
     /// Nobody runs a pod under an account that is not there, as the admission plugin `ServiceAccount` has it: whoever creates it tries again.
     fn account_of(&self, key: &Key, object: &Value) -> Result<Option<Arc<Value>>, ApiError> {
         let name = object["spec"]["serviceAccountName"].as_str();
-        let (Some(name), "Pod", Some(kind)) = (name, key.kind.name, Kind::find("", "v1", "serviceaccounts"))
-        else {
-            return Ok(None);
-        };
-        let account = Key { kind, namespace: key.namespace.clone(), name: name.to_owned() };
+        let (Some(name), "Pod") = (name, key.kind.name) else { return Ok(None) };
+        let (kind, namespace) = (&kinds::SERVICE_ACCOUNT, key.namespace.clone());
+        let account = Key { kind, namespace, name: name.to_owned() };
         if let Some(account) = self.objects.get(&account) {
             return Ok(Some(Arc::clone(account)));
         }
@@ -134,11 +132,10 @@ impl Store {
         let text = |field: &str| namespace["metadata"][field].as_str().unwrap_or_default();
         let Ok(born) = text("creationTimestamp").parse() else { return };
         let own = [
-            ("serviceaccounts", json!({ "metadata": { "name": "default" } })),
-            ("configmaps", accounts::root_ca(text("name"), &self.root_ca)),
+            (&kinds::SERVICE_ACCOUNT, json!({ "metadata": { "name": "default" } })),
+            (&kinds::CONFIG_MAP, accounts::root_ca(text("name"), &self.root_ca)),
         ];
-        for (plural, object) in own {
-            let Some(kind) = Kind::find("", "v1", plural) else { continue };
+        for (kind, object) in own {
             // In a namespace that was not there a moment ago nobody has taken the name.
             let _new =
                 self.create(&Collection { kind, namespace: Some(text("name").to_owned()) }, object, born);

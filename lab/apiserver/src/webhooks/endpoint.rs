@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use cluster::condition::is_ready;
 use serde_json::Value;
 
-use crate::kinds::Kind;
+use crate::kinds;
 use crate::selector::{self, Selector};
 use crate::store::{Collection, Key, Store};
 
@@ -19,23 +19,19 @@ pub(super) fn of_service(
     name: &str,
     port: u16,
 ) -> Result<SocketAddr, String> {
-    let found = Kind::find("", "v1", "services").and_then(|kind| {
-        let key = Key { kind, namespace: namespace.to_owned(), name: name.to_owned() };
-        store.get(&key).ok()
-    });
-    let service = found.ok_or_else(|| format!("service \"{name}\" not found"))?;
+    let key = Key { kind: &kinds::SERVICE, namespace: namespace.to_owned(), name: name.to_owned() };
+    let service = store.get(&key).map_err(|_| format!("service \"{name}\" not found"))?;
     let spec = &service["spec"];
     let served = spec["ports"].as_array().into_iter().flatten().find(|one| one["port"] == port);
     let served = served.ok_or_else(|| format!("no service port {port} found for service \"{name}\""))?;
     let target = if served["targetPort"].is_null() { &served["port"] } else { &served["targetPort"] };
     let none = || format!("no endpoints available for service \"{name}\"");
-    let pods = Kind::find("", "v1", "pods").ok_or_else(none)?;
     let selected = selector::written(&serde_json::json!({ "matchLabels": spec["selector"] }));
-    let selector = Selector::parse(pods, Some(&selected), None).map_err(|_| none())?;
+    let selector = Selector::parse(&kinds::POD, Some(&selected), None).map_err(|_| none())?;
     if selector.matches_all() {
         return Err(none());
     }
-    let collection = Collection { kind: pods, namespace: Some(namespace.to_owned()) };
+    let collection = Collection { kind: &kinds::POD, namespace: Some(namespace.to_owned()) };
     let endpoint = |pod: &Value| is_serving(pod).then(|| address(pod, target)).flatten();
     store.list(&collection, &selector).find_map(|(_, pod)| endpoint(pod)).ok_or_else(none)
 }

@@ -8,8 +8,6 @@ use std::sync::Arc;
 use crate::common::{World, pod, soon};
 use apiserver::{ApiServer, Verb};
 use base64::Engine as _;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::Api;
 use listen::ServerHandle;
 use serde_json::Value;
 
@@ -104,20 +102,6 @@ async fn a_stopped_server_leaves_no_listener_and_ends_watches() {
     soon(handle.stop()).await;
     assert_eq!(soon(watch).await.unwrap(), (true, true), "the stream is cut off");
     assert!(TcpStream::connect(address).is_err());
-}
-
-#[test]
-fn the_log_is_bounded_and_counts_what_it_drops() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(async {
-        let world = World::with(|options| options.log = 2);
-        let pods: Api<Pod> = Api::namespaced(world.server.client(), "shop");
-        for name in ["a", "b", "c"] {
-            let _not_found = pods.get(name).await;
-        }
-        let kept: Vec<_> = world.server.requests().iter().map(|logged| logged.order).collect();
-        assert_eq!((kept, world.server.requests_dropped()), (vec![1, 2], 1));
-    });
 }
 
 #[test]

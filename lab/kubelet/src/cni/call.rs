@@ -84,13 +84,7 @@ impl Caller {
             });
         };
         let (output, waited) = output.map_err(Error::system("wait for a plugin"))?;
-        Ok(CniAnswer {
-            exit: output.status.code(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-            took: started.elapsed(),
-            waited,
-        })
+        Ok(CniAnswer::of(&output, started.elapsed(), waited))
     }
 }
 

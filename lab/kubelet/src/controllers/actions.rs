@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use apiserver::ApiServer;
-use apiserver::kinds::{KINDS, Kind};
+use apiserver::kinds::Kind;
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ impl Decision {
 }
 
 fn kind(name: &str) -> Result<&'static Kind, Error> {
-    KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| Error::Missing(format!("kind {name}")))
+    Kind::named(name).ok_or_else(|| Error::Missing(format!("kind {name}")))
 }
 
 fn resource(kind: &Kind) -> ApiResource {

@@ -87,8 +87,8 @@ pub(crate) async fn a_capture_sees_a_datagram_on_the_loopback_of_a_pod_and_what_
     let near = lab.running("near", one("app --listen udp:9000")).await;
     let far = lab.running("far", one("app --listen udp:9000")).await;
     let hand = hand(&lab).await;
-    let mut capture = hand.capture(near.network_namespace().unwrap(), 100).await.unwrap();
-    let others = hand.capture_ports(near.network_namespace().unwrap(), 100, 1..2).await.unwrap();
+    let mut capture = hand.capture(near.network_namespace().unwrap(), 100, None).await.unwrap();
+    let others = hand.capture(near.network_namespace().unwrap(), 100, Some(1..2)).await.unwrap();
     let localhost = IpAddr::from([127, 0, 0, 1]);
     near.send(&to(Transport::Udp, localhost, 9000)).await.unwrap();
     // Neighbours are looked for meanwhile.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use cluster::hand::Writing;
 use cluster::{Cluster as _, Node, PRIMARY, PodName, PodStart, Traffic, Transport, Workload};
 use kubelet::{ClusterOptions, NetnsCluster};
 use serde_json::{Value, json};
@@ -44,13 +45,13 @@ impl Lab {
         for node in lab.cluster.nodes() {
             let mut network = node.network();
             network["plugins"].as_array_mut().unwrap().truncate(1);
-            node.write_conflist(PRIMARY, &network.to_string()).await.unwrap();
+            write(node, &network).await;
         }
         lab
     }
 
     pub(crate) async fn write(&self, network: &Value) {
-        self.node().write_conflist(PRIMARY, &network.to_string()).await.unwrap();
+        write(self.node(), network).await;
     }
 
     pub(crate) fn node(&self) -> &dyn Node {
@@ -100,4 +101,10 @@ pub(crate) fn container(name: &str, args: &str) -> Value {
 pub(crate) fn to(transport: Transport, destination: IpAddr, port: u16) -> Traffic {
     let user = isolation::some_user();
     Traffic { transport, destination, port, uid: user, gid: user, source_port: 0 }
+}
+
+async fn write(node: &dyn Node, network: &Value) {
+    let path = node.paths().unwrap().conf_dir.join(PRIMARY);
+    let hand = node.hand().await.unwrap();
+    hand.write(&path, network.to_string().as_bytes(), Writing::WHOLE).await.unwrap();
 }

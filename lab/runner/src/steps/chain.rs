@@ -4,6 +4,7 @@
 use cluster::{PRIMARY, RuntimeCall};
 use cucumber::{given, then, when};
 
+use super::files::files;
 use crate::binaries::PLUGIN;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
@@ -66,10 +67,10 @@ async fn last(world: &mut LabWorld, command: String) -> Step {
 async fn without(world: &mut LabWorld) -> Step {
     let cluster =
         world.cluster_without_agent("take the plugin from a node whose agent gives it back").await?;
-    let node = cluster.node()?;
-    let mut network = node.network();
+    let mut network = cluster.node()?.network();
     if let Some(plugins) = network["plugins"].as_array_mut() {
         plugins.retain(|plugin| plugin["type"] != PLUGIN);
     }
-    Ok(node.write_conflist(PRIMARY, &network.to_string()).await?)
+    let node = files(world).await?;
+    node.write(&node.paths.conf_dir.join(PRIMARY), network.to_string()).await
 }

@@ -85,7 +85,7 @@ async fn measured(world: &mut LabWorld, name: String, every: String, inbound: St
     world.run_pod(WITNESS.0).await?;
     let workload = world.workload(WITNESS.0).await?;
     let network = workload.network_namespace()?;
-    let capture = workload.hand().await?.capture_ports(network, TOLD, COUNTED).await?;
+    let capture = workload.hand().await?.capture(network, TOLD, Some(COUNTED)).await?;
     let witnesses = workload.addresses();
     let pod = world.pod(name)?;
     let to = if is_outbound { whole(pod, Attempt::Connection, &witnesses)? } else { Vec::new() };

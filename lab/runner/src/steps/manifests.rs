@@ -96,13 +96,7 @@ async fn rendered_with(world: &mut LabWorld, arguments: String) -> Step {
     }
     let output = tokio::time::timeout(DEADLINE, child.wait_with_output());
     let output = output.await.map_err(|_| Stop::wrong("it does not end"))?.map_err(Stop::harness)?;
-    world.answer = Some(CniAnswer {
-        exit: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        took: started.elapsed(),
-        waited: Duration::ZERO,
-    });
+    world.answer = Some(CniAnswer::of(&output, started.elapsed(), Duration::ZERO));
     Ok(())
 }
 

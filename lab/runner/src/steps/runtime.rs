@@ -53,9 +53,9 @@ async fn no_list(world: &mut LabWorld) -> Step {
 /// The list that a new node has.
 #[when("the primary CNI writes its list")]
 async fn writes(world: &mut LabWorld) -> Step {
-    let tier = world.cluster().await?;
-    let node = tier.node()?;
-    Ok(node.write_conflist(PRIMARY, &node.network().to_string()).await?)
+    let text = world.cluster().await?.node()?.network().to_string();
+    let node = files(world).await?;
+    node.write(&node.paths.conf_dir.join(PRIMARY), text).await
 }
 
 /// Pods run on.

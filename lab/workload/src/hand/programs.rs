@@ -44,13 +44,7 @@ pub(crate) async fn run(run: Run) -> io::Result<CniAnswer> {
     let late =
         |_| io::Error::new(io::ErrorKind::TimedOut, format!("{program} did not end within {deadline:?}"));
     let output = tokio::time::timeout(deadline, exchange).await.map_err(late)??;
-    Ok(CniAnswer {
-        exit: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        took: started.elapsed(),
-        waited: Duration::ZERO,
-    })
+    Ok(CniAnswer::of(&output, started.elapsed(), Duration::ZERO))
 }
 
 fn spawn(run: &Run) -> io::Result<Child> {

@@ -137,11 +137,5 @@ async fn run(path: &Path, call: &CniCall) -> std::io::Result<CniAnswer> {
         let _ = stdin.write_all(&call.stdin).await;
     }
     let output = child.wait_with_output().await?;
-    Ok(CniAnswer {
-        exit: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        took: started.elapsed(),
-        waited: Duration::ZERO,
-    })
+    Ok(CniAnswer::of(&output, started.elapsed(), Duration::ZERO))
 }

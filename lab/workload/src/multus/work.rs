@@ -166,7 +166,8 @@ impl Multus<'_> {
         let (wanted, found) = (of("K8S_POD_UID"), pod["metadata"]["uid"].as_str().unwrap_or_default());
         let is_static = !pod["metadata"]["annotations"]["kubernetes.io/config.source"].is_null();
         if !wanted.is_empty() && wanted != found && !is_static {
-            let message = self.failed(&format!("expected pod UID {wanted:?} but got {found:?} from Kube API"));
+            let message =
+                self.failed(&format!("expected pod UID {wanted:?} but got {found:?} from Kube API"));
             return Err(Refusal { is_absence: false, message });
         }
         Ok(pod)

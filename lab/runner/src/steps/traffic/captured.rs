@@ -33,7 +33,7 @@ pub struct Captured {
 async fn captured(world: &mut LabWorld, name: String) -> Step {
     world.run_pod(&name).await?;
     let workload = world.workload(&name).await?;
-    let capture = workload.hand().await?.capture(workload.network_namespace()?, KEPT).await?;
+    let capture = workload.hand().await?.capture(workload.network_namespace()?, KEPT, None).await?;
     world.captured = Some(Captured { capture, ports: FIRST..FIRST, destination: None });
     Ok(())
 }
