@@ -104,7 +104,7 @@ pub(crate) fn to(transport: Transport, destination: IpAddr, port: u16) -> Traffi
 }
 
 async fn write(node: &dyn Node, network: &Value) {
-    let path = node.paths().unwrap().conf_dir.join(PRIMARY);
+    let path = node.directories().conf_dir.join(PRIMARY);
     let hand = node.hand().await.unwrap();
     hand.write(&path, network.to_string().as_bytes(), Writing::WHOLE).await.unwrap();
 }
