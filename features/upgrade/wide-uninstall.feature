@@ -1,7 +1,7 @@
-@real-kernel @install-cni @serial
+@real-kernel @install-cni
 Feature: An uninstall reaches every node of a large cluster (istio-59846; field S12)
   All agents are told to stop within moments, and each has to find out why before its account, its roles or its namespace are gone.
-  Each scenario has the machine for itself: an API server that is too slow is a silent one, and silence uninstalls nothing.
+  The largest cluster has the machine for itself: an API server that is too slow is a silent one, and silence uninstalls nothing.
   An agent that has not reached it once cannot tell a revoked token from a wrong one, so each follows its node first.
 
   Scenario Outline: All of it is deleted <order> on <nodes> nodes
@@ -18,7 +18,11 @@ Feature: An uninstall reaches every node of a large cluster (istio-59846; field 
       | order              | nodes |
       | as it was rendered | 10    |
       | in reverse         | 10    |
-      | as Helm does it    | 50    |
+
+    @serial @mutant:deletion-unheard
+    Examples:
+      | order           | nodes |
+      | as Helm does it | 50    |
 
     @mutant:deleting-daemonset-kept
     Examples:

@@ -54,18 +54,14 @@ impl Agent {
             former.kill().await;
         }
         remove(&self.socket)?;
-        let how: &[&str] = match agent {
-            AgentStandIn::Absent => return Ok(()),
-            AgentStandIn::Serving => &[],
-            AgentStandIn::Silent => &["--silent"],
-            AgentStandIn::Garbage => &["--garbage"],
-            AgentStandIn::Old => &["--old"],
-            AgentStandIn::WrongUid => &["--wrong-uid"],
-        };
+        if agent == AgentStandIn::Absent {
+            return Ok(());
+        }
+        let how = serde_json::to_value(agent)?;
         let [socket, pods, record] =
             [&self.socket, &self.pods, &self.record].map(|path| path.display().to_string());
-        let args = ["agent", "--socket", &socket, "--pods", &pods, "--record", &record];
-        let args = args.into_iter().chain(how.iter().copied());
+        let how = how.as_str().unwrap_or_default();
+        let args = ["agent", "--socket", &socket, "--pods", &pods, "--record", &record, "--how", how];
         let started = Process::start(&Program::new(&self.workload, args), &self.netns).await?;
         if let Some(exit) = started.ready(deadline).await? {
             let why = format!("ended with {exit:?}: {:?}", started.output().lines());

@@ -7,6 +7,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use cluster::AgentStandIn;
 use nix::sys::stat::{Mode, umask};
 use protocol::agent::{MAX_LINE, PodKey, Reply, Request, RequestKind, Response, VERSION};
 use protocol::pod::PodFacts;
@@ -27,25 +28,9 @@ pub struct AgentOptions {
     /// File that requests are appended to.
     #[arg(long)]
     pub record: PathBuf,
-    #[command(flatten)]
-    misbehave: Misbehave,
-}
-
-#[derive(Debug, Clone, Copy, Args)]
-#[group(multiple = false)]
-struct Misbehave {
-    /// Accept, read, and never answer.
-    #[arg(long)]
-    silent: bool,
-    /// Answer a line that is not JSON.
-    #[arg(long)]
-    garbage: bool,
-    /// Answer as an agent that knows no request.
-    #[arg(long)]
-    old: bool,
-    /// Answer with the pod of another UID.
-    #[arg(long)]
-    wrong_uid: bool,
+    /// How it answers: `serving`, `silent`, `garbage`, `old` or `wrong-uid`.
+    #[arg(long, value_parser = |word: &str| serde_json::from_value::<AgentStandIn>(word.into()))]
+    pub how: AgentStandIn,
 }
 
 /// Serves until it is killed.
@@ -69,16 +54,15 @@ async fn serve(mut stream: UnixStream, options: &AgentOptions) -> io::Result<()>
     }
     let text = line::read_within(&mut stream, MAX_LINE as u64).await?;
     record(&options.record, &text)?;
-    let how = options.misbehave;
-    if how.silent {
+    if options.how == AgentStandIn::Silent {
         // Until the plugin gives up and closes its side.
         return line::read(&mut stream).await.map(drop);
     }
-    if how.garbage {
+    if options.how == AgentStandIn::Garbage {
         return stream.write_all(b"\0not JSON\n").await;
     }
     let response = match serde_json::from_str::<Request>(&text) {
-        Ok(request) if !how.old => respond(&request.kind, options),
+        Ok(request) if options.how != AgentStandIn::Old => respond(&request.kind, options),
         _ => Response::Unsupported,
     };
     line::write(&mut stream, &Reply { version: VERSION, response }).await
@@ -94,7 +78,7 @@ fn respond(kind: &RequestKind, options: &AgentOptions) -> Response {
     match kind {
         RequestKind::Deleted(_) => Response::Noted,
         RequestKind::Pod(key) => match pod(&options.pods, key) {
-            Some(mut pod) if options.misbehave.wrong_uid => {
+            Some(mut pod) if options.how == AgentStandIn::WrongUid => {
                 "another".clone_into(&mut pod.metadata.uid);
                 Response::Found { pod: Box::new(pod) }
             }
