@@ -186,9 +186,21 @@ pub(crate) fn write_no_settings() -> Result<(), Error> {
     Ok(())
 }
 
+/// Attempts at a mount that is busy: whoever looks at it through `/proc` may be noting the time of access (`mnt_get_write_access` in
+/// `fs/namespace.c`), which counts as a write.
+const ATTEMPTS: u32 = 1000;
+
 fn keep_unwritten(at: &Path) -> Result<(), Error> {
     let read_only = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | kept(at);
-    match mount(None::<&str>, at, None::<&str>, read_only, None::<&str>) {
+    let attempt = |_| {
+        let done = mount(None::<&str>, at, None::<&str>, read_only, None::<&str>);
+        if done == Err(Errno::EBUSY) {
+            std::thread::yield_now();
+        }
+        done
+    };
+    let mut attempts = (0..ATTEMPTS).map(attempt);
+    match attempts.find(|done| *done != Err(Errno::EBUSY)).unwrap_or(Err(Errno::EBUSY)) {
         // Not mounted: a part of what is.
         Ok(()) | Err(Errno::EINVAL) => Ok(()),
         Err(errno) => Err(Error::file("change the mount", at)(errno.into())),

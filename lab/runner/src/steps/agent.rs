@@ -21,7 +21,9 @@ use std::time::Duration;
 
 use cluster::condition::is_ready;
 use cluster::hand::Signal;
-use cluster::{BASE_PLUGIN, DAEMONSET, Installed, Issuer, PRIMARY, PodName, PodStart, SYSTEM_NAMESPACE};
+use cluster::{
+    BASE_PLUGIN, DAEMONSET, Installed, Issuer, LabError, PRIMARY, PodName, PodStart, SYSTEM_NAMESPACE,
+};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -172,7 +174,7 @@ async fn desired(world: &mut LabWorld) -> Result<Option<i32>, Stop> {
 
 /// Waits until every node that the DaemonSet wants has a pod of the agent, and all of them are ready.
 async fn ready(world: &mut LabWorld, deadline: Duration) -> Step {
-    eventually(world, deadline, async |world| {
+    let waited = eventually(world, deadline, async |world| {
         let pods = agents(world).await?;
         let staying = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
         let rebooted = &world.agent.rebooted;
@@ -188,8 +190,27 @@ async fn ready(world: &mut LabWorld, deadline: Duration) -> Step {
         let states: Vec<_> = pods.iter().map(|pod| pod["status"]["containerStatuses"].to_string()).collect();
         let states = states.join(", ");
         Err(Stop::wrong(format!("the agent is not ready: {ready} of {desired:?} pods: {states}")))
-    })
-    .await
+    });
+    if let Err(late) = waited.await {
+        started_by_lab(world).await?;
+        return Err(late);
+    }
+    Ok(())
+}
+
+/// Fails, as the lab, if it could not start a pod of the agent.
+async fn started_by_lab(world: &mut LabWorld) -> Step {
+    let pods = agents(world).await?;
+    let tier = world.cluster().await?;
+    for pod in &pods {
+        let name = PodName::in_system(pod["metadata"]["name"].as_str().unwrap_or_default());
+        let node = tier.nodes().into_iter().find(|node| pod["spec"]["nodeName"] == *node.name());
+        let Some(node) = node else { continue };
+        if let Err(error @ LabError::Harness { .. }) = node.pod_started(&name, Duration::ZERO).await {
+            return Err(error.into());
+        }
+    }
+    Ok(())
 }
 
 /// Waits for the Ready condition of all its pods.
