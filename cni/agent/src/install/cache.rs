@@ -230,6 +230,9 @@ mod tests {
         node.result("cache/results/b", "b", "", r#"{"plugins":[{"type":"ptp"},{"type":"istio-cni"}]}"#);
         node.write("cache/results/c", r#"{"of":"another form","plugins":[{"type":"istio-cni"}]}"#);
         assert_eq!(node.uses(), (2, 0));
+        let large = fs::File::create(node.root.path().join("cache/results/d")).unwrap();
+        large.set_len(LARGEST + 1).unwrap();
+        assert_eq!(node.uses(), (3, 0), "nobody has read it");
     }
 
     /// As Multus 4.2 leaves it: the runtime's own entry names Multus alone.
