@@ -38,6 +38,7 @@ Feature: One document says who writes the rules of pods
     And it is injected as that document says
     When manifests are rendered
     Then nothing is rendered
+    And it ends with exit code 0
     And its init container is "istio-init"
     And TCP from "cart" to "outside" port 8080 passes 15001
 

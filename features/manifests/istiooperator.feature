@@ -120,6 +120,7 @@ Feature: An IstioOperator is enough to install the agent
       """
     When manifests are rendered
     Then nothing is rendered
+    And it ends with exit code 0
     And it says "note: set on the control plane: pilot.cni.enabled=true"
 
   @mutant:always-installed
@@ -136,6 +137,7 @@ Feature: An IstioOperator is enough to install the agent
       """
     When manifests are rendered
     Then nothing is rendered
+    And it ends with exit code 0
     And it says "values.istio_cni.enabled: true: pods wait in istio-validation until a node agent is installed"
 
   @mutant:any-skew-goes

@@ -48,6 +48,7 @@ Feature: A ServiceMesh may say less
       """
     When manifests are rendered
     Then nothing is rendered
+    And it ends with exit code 0
     And it says "warning: nothing is installed: no input asks for the node agent"
     And it says "note: set on the control plane: pilot.cni.enabled=true, pilot.cni.provider=default"
 

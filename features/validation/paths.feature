@@ -69,7 +69,7 @@ Feature: What one connection cannot show is looked at as well
     When its containers start again
     Then it runs
     And its init container "istio-validation" has said "path cannot be proven from here path=inbound by TPROXY"
-    And its init container "istio-validation" has not said "path=inbound by TPROXY	because=127.0.0.6:15008 is taken"
+    And its init container "istio-validation" has not said "path holds path=inbound by TPROXY"
 
   @mutant:unproven-is-broken
   Scenario: What it has no rights to look at fails nothing, however strict its mesh is

@@ -291,6 +291,9 @@ impl Machines for Cluster {
     }
 }
 
+/// Pause after a connection that cannot be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
 /// Forwards connections to the API server, for whoever is not in the lab's network.
 ///
 /// # Errors
@@ -300,7 +303,11 @@ pub async fn forward(listener: TcpListener) -> Result<(), Error> {
     listener.set_nonblocking(true).map_err(failed)?;
     let listener = Forwarder::from_std(listener).map_err(failed)?;
     loop {
-        let (mut from, _) = listener.accept().await.map_err(failed)?;
+        let Ok((mut from, _)) = listener.accept().await else {
+            // The client has gone, or no file can be opened for a while.
+            let _ = tokio::time::timeout(ACCEPT_PAUSE, std::future::pending::<()>()).await;
+            continue;
+        };
         tokio::spawn(async move {
             // Either side may end it at any time, and hears of it itself.
             if let Ok(mut to) = TcpStream::connect((Ipv4Addr::from(ADDRESS), PORT)).await {

@@ -39,6 +39,11 @@ pub enum Error {
     /// Leftovers of an end, a line each.
     #[error("{}", .0.join("; "))]
     Left(Vec<String>),
+    /// The cluster has a node agent: scenarios would replace and delete it.
+    #[error(
+        "the cluster has a node agent of its own, DaemonSet {0}: scenarios that deploy one would replace and then delete it. Uninstall it first, or leave --agent-image out"
+    )]
+    Occupied(String),
     /// Not in this cluster.
     #[error("there is no {0}")]
     Missing(String),

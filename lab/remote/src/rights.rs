@@ -37,7 +37,7 @@ const WHOLE: [Row; 20] = [
     ("", "configmaps", &["create", "get", "watch", "patch", "delete"]),
     ("", "serviceaccounts", &["create", "get", "watch", "patch", "delete"]),
     ("", "services", &["create", "watch", "patch", "delete"]),
-    ("apps", "daemonsets", &["get", "watch", "patch", "delete"]),
+    ("apps", "daemonsets", &["get", "list", "watch", "patch", "delete"]),
     ("apps", "deployments", &["watch"]),
     ("apps", "replicasets", &["watch"]),
     ("apps", "statefulsets", &["watch"]),

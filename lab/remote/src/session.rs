@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use cluster::{Front, Issuer, Leftovers, Machines};
+use cluster::{DAEMONSET, Front, Issuer, Leftovers, Machines};
 use futures::future::join_all;
 use hand::Client as Hand;
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -84,6 +85,9 @@ impl Session {
         let client = client_of(&options.kubeconfig, config.clone())?;
         let once = client_of(&options.kubeconfig, without_retry)?;
         permitted(&client, options.whole.is_some()).await?;
+        if options.whole.is_some() && owned.is_none() {
+            without_agent(&client).await?;
+        }
         let version = client.apiserver_version().await.map_err(Error::api("ask for the server's version"))?;
         let nodes = ready_nodes(&client).await?;
         let evidence = evidence(&version.git_version, &nodes);
@@ -121,11 +125,12 @@ impl Session {
                     baseline: Arc::default(),
                 })
             }
-            Err(error) => {
-                // The first error says more.
-                let _ = remove(&client, &of_run(&options.run), options.deadline).await;
-                Err(error)
-            }
+            // Another run has that name, and what there is is its own.
+            Err(error) if error.is_about_one_that_is_there() => Err(error),
+            Err(error) => match remove(&client, &of_run(&options.run), options.deadline).await {
+                Ok(_) => Err(error),
+                Err(left) => Err(Error::Left(vec![error.to_string(), left.to_string()])),
+            },
         }
     }
 
@@ -243,6 +248,15 @@ async fn read(kubeconfig: &Path) -> Result<Config, Error> {
 fn client_of(kubeconfig: &Path, config: Config) -> Result<Client, Error> {
     let failed = |why: String| Error::Kubeconfig { path: kubeconfig.display().to_string(), why };
     Client::try_from(config).map_err(|error| failed(error.to_string()))
+}
+
+/// Fails if somebody has deployed the node agent, in whichever namespace.
+async fn without_agent(client: &Client) -> Result<(), Error> {
+    let sets: Api<DaemonSet> = Api::all(client.clone());
+    let named = ListParams::default().fields(&format!("metadata.name={DAEMONSET}"));
+    let found = sets.list(&named).await.map_err(Error::api("list DaemonSets"))?;
+    let Some(set) = found.items.first() else { return Ok(()) };
+    Err(Error::Occupied(format!("{}/{DAEMONSET}", set.namespace().unwrap_or_default())))
 }
 
 async fn ready_nodes(client: &Client) -> Result<Vec<Node>, Error> {

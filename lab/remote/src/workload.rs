@@ -82,7 +82,7 @@ impl Workload for RemotePod {
         for number in numbers {
             // One that has ended meanwhile has none.
             let of = self.hand.read(&proc.join(number.to_string()).join("cgroup")).await.unwrap_or_default();
-            if String::from_utf8_lossy(&of).contains(&id) {
+            if String::from_utf8_lossy(&of).lines().any(|group| is_of(group, &id)) {
                 return Ok(Some(number));
             }
         }
@@ -92,6 +92,12 @@ impl Workload for RemotePod {
     async fn logs(&self) -> Result<Vec<String>, LabError> {
         Ok(logs::of_pod(&self.pods, &self.now().await?).await?)
     }
+}
+
+/// True if a line of `/proc/PID/cgroup` is of a container: `…/ID`, `…/crio-ID.scope` or `…/cri-containerd-ID.scope`, and what is below them. The
+/// scope `crio-conmon-ID.scope` is that of CRI-O's monitor.
+fn is_of(group: &str, id: &str) -> bool {
+    group.split('/').any(|part| part.contains(id) && !part.contains("conmon"))
 }
 
 /// True if no container of it runs any more, or ever will.
@@ -107,4 +113,23 @@ fn container_id(pod: &Pod, container: &str) -> Option<String> {
     let its = all.into_iter().flatten().flatten().find(|one| one.name == container)?;
     its.state.as_ref()?.running.as_ref()?;
     its.container_id.as_ref()?.rsplit('/').next().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_monitor_is_not_its_container() {
+        for (group, is_its) in [
+            ("1:cpu:/kubepods/burstable/pod1/c0ffee", true),
+            ("0::/kubepods.slice/kubepods-pod1.slice/crio-c0ffee.scope", true),
+            ("0::/kubepods.slice/kubepods-pod1.slice/crio-c0ffee.scope/container", true),
+            ("0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-c0ffee.scope", true),
+            ("0::/kubepods.slice/kubepods-pod1.slice/crio-conmon-c0ffee.scope", false),
+            ("0::/kubepods.slice/kubepods-pod1.slice/crio-decaf.scope", false),
+        ] {
+            assert_eq!(is_of(group, "c0ffee"), is_its, "{group}");
+        }
+    }
 }

@@ -196,7 +196,7 @@ async fn warns(world: &mut LabWorld, fragment: String) -> Step {
 
 /// Dialect of our rules in a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub(super) enum Form {
     /// Tables of iptables, in nf_tables.
     Compat,
     /// Native tables.
@@ -205,7 +205,7 @@ enum Form {
     Legacy,
 }
 
-fn forms(network: &LiveNetwork) -> Vec<Form> {
+pub(super) fn forms(network: &LiveNetwork) -> Vec<Form> {
     let is_ours = |chain: &str, text: &str| chain.starts_with("ISTIO_") || text.contains("ISTIO_");
     let held = |legacy: bool| {
         let rules = network.rules.iter().filter(|rule| rule.is_legacy() == legacy && rule.family != "inet");

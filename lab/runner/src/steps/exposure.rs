@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::exposure::{Attempt, COUNTED, DNS, Exposure, NOBODY, Said, any, concerns};
 use crate::pod::{Pod, SENDER, Sender};
-use crate::steps::wait::eventually;
+use crate::steps::wait::{eventually, throughout};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect};
 
@@ -31,6 +31,8 @@ const TOLD: u32 = 1_000_000;
 const WITNESS: (&str, &str) = ("witness", "default");
 /// Deadline of what decides.
 const SOON: Duration = Duration::from_secs(60);
+/// Window after it, some forty packets.
+const AFTER: Duration = Duration::from_millis(200);
 /// Answers of a proxy after which a pod counts as redirected.
 const ENOUGH: u64 = 16;
 
@@ -198,7 +200,7 @@ async fn redirected(world: &mut LabWorld, name: &str) -> Step {
     }
 }
 
-/// Waits until a proxy answers what each of its pods sends; until then nothing got past.
+/// Waits until a proxy answers what each of its pods sends; until then, and for a while after it, nothing got past.
 #[then(regex = r#"^exposure of pod "([^"]+)" was 0$"#)]
 async fn zero(world: &mut LabWorld, name: String) -> Step {
     eventually(world, SOON, async |world| {
@@ -208,6 +210,13 @@ async fn zero(world: &mut LabWorld, name: String) -> Step {
             // That is decided.
             _ => Ok(()),
         }
+    })
+    .await?;
+    // A pod that ran before has been answered long ago: what was done to it last has to show.
+    throughout(world, AFTER, async |world| {
+        while of(world, &name)?.next(Instant::now()).await? {}
+        let exposure = judged(world, &name)?;
+        expect(exposure.packets == 0, || format!("it was {exposure:?}"))
     })
     .await?;
     let all_seen = of(world, &name)?.stop().await;

@@ -21,6 +21,8 @@ use crate::stop::{Step, Stop, expect};
 
 /// Deadline of the agent for anything here.
 const SOON: Duration = Duration::from_secs(30);
+/// Window in which an agent would go on that does too much.
+const QUIET: Duration = Duration::from_secs(1);
 /// Verbs that change a pod.
 const WRITES: [Verb; 5] = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete, Verb::DeleteCollection];
 
@@ -167,19 +169,27 @@ async fn tells(world: &mut LabWorld, reason: String, text: String) -> Step {
     .await
 }
 
-/// No such Event so far.
+/// No such Event so far, and none for a while: events are written one after the other.
 #[then(regex = r#"^the node agent tells of it no ([A-Za-z]+)(?:, "(.*)")?$"#)]
 async fn tells_not(world: &mut LabWorld, reason: String, text: String) -> Step {
-    let told = told(world).await?;
-    match told.iter().find(|(why, what)| *why == reason && what.contains(&text)) {
-        None => Ok(()),
-        Some((_, text)) => Err(Stop::wrong(format!("it told {reason}: {text}"))),
-    }
+    throughout(world, QUIET, async |world| {
+        let told = told(world).await?;
+        match told.iter().find(|(why, what)| *why == reason && what.contains(&text)) {
+            None => Ok(()),
+            Some((_, text)) => Err(Stop::wrong(format!("it told {reason}: {text}"))),
+        }
+    })
+    .await
 }
 
-/// Exactly these writes succeeded or were tried, each of them once; `nothing` for none. A conflict wrote nothing: a kubelet wrote meanwhile.
+/// Exactly these writes succeeded or were tried, each of them once, and for a while no other; `nothing` for none. A conflict wrote nothing: a kubelet
+/// wrote meanwhile.
 #[then(regex = r#"^the node agent has written pods' "([^"]+)"$"#)]
 async fn written(world: &mut LabWorld, wanted: String) -> Step {
+    throughout(world, QUIET, async |world| has_written(world, &wanted).await).await
+}
+
+async fn has_written(world: &mut LabWorld, wanted: &str) -> Step {
     let user = cluster::plugin_user();
     let requests = world.cluster().await?.front()?.requests();
     let writes = requests.into_iter().filter(|one| one.user == user && WRITES.contains(&one.verb));

@@ -8,6 +8,7 @@ use cluster::{Disturbance, LiveNetwork, LiveRule};
 use cucumber::{given, then, when};
 use serde_json::Value;
 
+use super::backend::forms;
 use super::damage::wanted;
 use crate::binaries::PLUGIN;
 use crate::steps::wait::throughout;
@@ -32,10 +33,13 @@ pub(super) async fn network(world: &mut LabWorld) -> Result<LiveNetwork, Stop> {
     Ok(world.workload(&name).await?.network().await?)
 }
 
+/// And no chain or table of ours.
 #[then("its namespace holds no rule")]
 async fn none(world: &mut LabWorld) -> Step {
-    let texts: Vec<String> = network(world).await?.rules.iter().map(rule_text).collect();
-    expect_eq("the list of its rules", &texts, &Vec::new())
+    let network = network(world).await?;
+    let texts: Vec<String> = network.rules.iter().map(rule_text).collect();
+    expect_eq("the list of its rules", &texts, &Vec::new())?;
+    expect_eq("what has chains or tables of ours", &forms(&network), &Vec::new())
 }
 
 /// For so long nobody writes any: whoever wanted to would have.

@@ -192,14 +192,18 @@ async fn somebody(world: &mut LabWorld, node: String, key: String) -> Step {
     patch(world, &node, json!({ "spec": { "taints": taints } })).await
 }
 
-/// Keys of a node's taints, in order.
+/// A node's taints, in order: the key alone of one with the effect `NoSchedule`, else `key:Effect`.
 pub async fn keys(world: &mut LabWorld, node: &str) -> Result<String, Stop> {
     let held = object(world, node).await?.ok_or_else(|| Stop::wrong("there is no such node"))?;
     let taints = held["spec"]["taints"].as_array().into_iter().flatten();
-    Ok(taints.filter_map(|taint| taint["key"].as_str()).collect::<Vec<_>>().join(", "))
+    let shown = taints.filter_map(|taint| match (taint["key"].as_str()?, taint["effect"].as_str()?) {
+        (key, "NoSchedule") => Some(key.to_owned()),
+        (key, effect) => Some(format!("{key}:{effect}")),
+    });
+    Ok(shown.collect::<Vec<_>>().join(", "))
 }
 
-/// Waits for these keys in this order.
+/// Waits for these in this order.
 #[given(regex = r#"^(the node|node "[^"]+") has the taints "([^"]*)"(?: within (\d+) s)?$"#)]
 #[then(regex = r#"^(the node|node "[^"]+") has the taints "([^"]*)"(?: within (\d+) s)?$"#)]
 async fn has(world: &mut LabWorld, node: String, wanted: String, within: String) -> Step {
