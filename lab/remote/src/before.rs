@@ -18,7 +18,8 @@ pub(crate) type Entries = BTreeMap<String, Content>;
 /// Content of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
-    File(Vec<u8>),
+    /// Its bytes, and its permission bits: others keep credentials there.
+    File(Vec<u8>, u32),
     /// Its text.
     Link(PathBuf),
     /// A directory or anything else, of which only the name is known.
@@ -45,7 +46,7 @@ impl Before {
     /// The list of its network: the first that there is.
     pub(crate) fn network(&self) -> Value {
         let mut lists = self.configurations.iter().filter_map(|(name, content)| match content {
-            Content::File(text) if name.ends_with(".conflist") => Some(text),
+            Content::File(text, _) if name.ends_with(".conflist") => Some(text),
             _ => None,
         });
         lists.next().and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default()
@@ -64,7 +65,7 @@ pub(crate) fn changes<'a>(now: &'a Entries, before: &'a Entries) -> Vec<Change<'
     for (name, content) in before.iter().filter(|(name, content)| now.get(*name) != Some(content)) {
         match (now.get(name), content) {
             // A file takes the place of another.
-            (None, _) | (Some(Content::File(_)), Content::File(_)) => {}
+            (None, _) | (Some(Content::File(..)), Content::File(..)) => {}
             (Some(_), _) => changes.push(Change::Remove(name)),
         }
         changes.push(Change::Put(name, content));
@@ -110,11 +111,18 @@ mod tests {
     }
 
     fn file(text: &str) -> Content {
-        Content::File(text.as_bytes().to_owned())
+        Content::File(text.as_bytes().to_owned(), 0o600)
     }
 
     fn entries<const N: usize>(all: [(&str, Content); N]) -> Entries {
         all.into_iter().map(|(name, content)| (name.to_owned(), content)).collect()
+    }
+
+    #[test]
+    fn a_file_that_nobody_may_read_any_more_comes_back() {
+        let before = entries([("10-lab.conflist", file("{}"))]);
+        let closed = entries([("10-lab.conflist", Content::File(b"{}".to_vec(), 0))]);
+        assert_eq!(changes(&closed, &before), [Change::Put("10-lab.conflist", &file("{}"))]);
     }
 
     #[test]

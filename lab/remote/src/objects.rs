@@ -10,6 +10,7 @@ use futures::future::join_all;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -164,6 +165,34 @@ async fn labelled<K: Clone + DeserializeOwned + Debug>(
             Vec::new()
         }
     }
+}
+
+/// Removes the DaemonSets with this label, in all namespaces but these, with which theirs go, and waits until their pods have ended: the node agent
+/// uninstalls itself while it has its rights. Returns their kinds and names.
+pub(crate) async fn remove_sets_elsewhere(
+    client: &Client,
+    label: &str,
+    namespaces: &[String],
+    deadline: Duration,
+    left: &mut Leftovers,
+) -> Vec<String> {
+    let mut sets = labelled(&Api::<DaemonSet>::all(client.clone()), label, "DaemonSet", left).await;
+    sets.retain(|set| !namespaces.contains(&set.namespace().unwrap_or_default()));
+    let mut gone = Vec::new();
+    for set in sets {
+        let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
+        let title = format!("DaemonSet {namespace}/{name}");
+        let its: Api<DaemonSet> = Api::namespaced(client.clone(), &namespace);
+        let ended = async {
+            unless_gone(its.delete(&name, &DeleteParams::foreground()).await)
+                .map_err(Error::api(format!("delete {title}")))?;
+            until_gone(&its, &set, || format!("the end of {title}"), deadline).await
+        };
+        if left.note(ended.await) {
+            gone.push(title);
+        }
+    }
+    gone
 }
 
 /// As [`remove_pods`], in all namespaces but these, with which their pods go. Returns the pods' kinds and names.

@@ -88,7 +88,9 @@ async fn carry_out(hand: &dyn Hand, directory: &Path, changes: Vec<Change<'_>>, 
 async fn put(hand: &dyn Hand, directory: &Path, name: &str, content: &Content) -> Handed<()> {
     hand.make_directory(directory).await?;
     match content {
-        Content::File(text) => hand.write(&directory.join(name), text, Writing::WHOLE).await,
+        Content::File(text, mode) => {
+            hand.write(&directory.join(name), text, Writing::Whole { mode: *mode }).await
+        }
         Content::Link(target) => hand.link(&directory.join(name), target).await,
         // Nobody could ever put it back, and later scenarios would not begin.
         Content::Unknown => Ok(()),
@@ -99,7 +101,7 @@ async fn configurations(hand: &dyn Hand, directory: &Path) -> Handed<Entries> {
     let mut found = Entries::new();
     for entry in listed(hand, directory).await? {
         let content = match (entry.kind, entry.target) {
-            (Kind::File, _) => Content::File(hand.read(&directory.join(&entry.name)).await?),
+            (Kind::File, _) => Content::File(hand.read(&directory.join(&entry.name)).await?, entry.mode),
             (Kind::Link, Some(target)) => Content::Link(target),
             _ => Content::Unknown,
         };
@@ -199,7 +201,7 @@ mod tests {
     async fn one_configuration_that_stays_keeps_no_other_from_coming_back() {
         let (directory, mut left) = (NodePaths::default().conf_dir, Leftovers::default());
         let hand = stubborn(directory.join("stays"), 5);
-        let file = Content::File(Vec::new());
+        let file = Content::File(Vec::new(), 0o600);
         let changes = vec![
             Change::Remove("stays"),
             Change::Put("directory", &Content::Unknown),

@@ -309,8 +309,8 @@ pub(crate) async fn remove(client: &Client, label: &str, deadline: Duration) -> 
     if left.is_empty() { Ok(gone) } else { Err(Error::Left([left.networks, left.faults].concat())) }
 }
 
-/// Removes everything with this label, but for a namespace that stays: cordons first, which keep pods from their nodes; nodes that nobody runs; pods in
-/// namespaces of others; namespaces, all of which begin to go before one is waited for; and then what belongs to none, as pods need it to end. Each is
+/// Removes everything with this label, but for a namespace that stays: cordons first, which keep pods from their nodes; nodes that nobody runs; DaemonSets
+/// and pods in namespaces of others; namespaces, all of which begin to go before one is waited for; and then what belongs to none, as pods need it to end. Each is
 /// tried whatever became of the others. Returns what is gone.
 pub(crate) async fn remove_labelled(
     client: &Client,
@@ -329,6 +329,7 @@ pub(crate) async fn remove_labelled(
         }
         Ok(found) => {
             let mut names: Vec<_> = found.iter().map(Namespace::name_any).collect();
+            removed.extend(objects::remove_sets_elsewhere(client, label, &names, deadline, left).await);
             removed.extend(objects::remove_pods_elsewhere(client, label, &names, deadline, left).await);
             names.retain(|name| Some(name.as_str()) != stays);
             let ended = join_all(names.iter().map(|name| gone(client, name, deadline))).await;

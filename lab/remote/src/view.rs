@@ -107,10 +107,11 @@ impl View {
     }
 }
 
-/// An object with the label of a run, unless it has a namespace, with which it goes.
+/// An object with the label of a run, unless it has a namespace, with which it goes. That of a DaemonSet may have been there: the node agent would
+/// go on without its rights, and without a run.
 pub(crate) fn labelled(object: &Value, run: &str) -> Value {
     let mut object = object.clone();
-    if object["metadata"]["namespace"].is_null() {
+    if object["metadata"]["namespace"].is_null() || object["kind"] == "DaemonSet" {
         object["metadata"]["labels"][LABEL] = json!(run);
     }
     object
@@ -124,6 +125,8 @@ mod tests {
     fn what_has_no_namespace_is_found_by_the_runs_label() {
         let role = json!({ "kind": "ClusterRole", "metadata": { "name": "a", "labels": { "app": "a" } } });
         assert_eq!(labelled(&role, "one")["metadata"]["labels"], json!({ "app": "a", LABEL: "one" }));
+        let set = json!({ "kind": "DaemonSet", "metadata": { "name": "a", "namespace": "b" } });
+        assert_eq!(labelled(&set, "one")["metadata"]["labels"], json!({ LABEL: "one" }));
         let map = json!({ "kind": "ConfigMap", "metadata": { "name": "a", "namespace": "b" } });
         assert_eq!(labelled(&map, "one"), map);
     }

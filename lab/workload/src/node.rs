@@ -17,6 +17,8 @@ use crate::line;
 
 /// Index of `lo`: the kernel makes it first in every namespace.
 const LO: u32 = 1;
+/// Configuration of the machine's own runtimes, networks and kubelet: a node has none of it.
+const OF_MACHINE: [&str; 5] = ["cni", "containerd", "containers", "crio", "kubernetes"];
 /// Directories that plugins and runtimes expect.
 const EXPECTED: [&str; 4] = ["/etc/cni/net.d", "/opt/cni/bin", "/run/lock", "/run/netns"];
 /// Settings of the whole machine that a kubelet writes at its start (`setupKernelTunables` of `pkg/kubelet/cm/container_manager_linux.go`).
@@ -69,9 +71,20 @@ fn furnish(files: &Path, kept: &[String]) -> anyhow::Result<()> {
         fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display())).map(|()| path)
     };
     let (upper, work) = (own("etc")?, own("work")?);
+    // What a node has of its own stays, as after a reboot.
+    let foreign: Vec<_> = OF_MACHINE.into_iter().filter(|name| !upper.join(name).exists()).collect();
     let layers = format!("lowerdir=/etc,upperdir={},workdir={}", upper.display(), work.display());
     mount(Some("node"), "/etc", Some("overlay"), MsFlags::empty(), Some(layers.as_str()))
         .context("cannot mount /etc")?;
+    for name in foreign {
+        let hidden = Path::new("/etc").join(name);
+        match fs::remove_dir_all(&hidden) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot hide {}", hidden.display()));
+            }
+            _ => {}
+        }
+    }
     for at in kept {
         let path = own(at)?;
         mount(Some(&path), at.as_str(), none, MsFlags::MS_BIND, none)

@@ -132,7 +132,7 @@ async fn nodes_of_an_interrupted_scenario_are_what_they_were() {
     let node = |labels: Value| json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n", "labels": labels }, "status": { "nodeInfo": { "kubeletVersion": "v1" } } });
     let (told, mut written) = mpsc::unbounded_channel();
     let session = whole(&server, told).await;
-    let list = Content::File(b"{}".to_vec());
+    let list = Content::File(b"{}".to_vec(), 0o644);
     let configurations = [("10-net.conflist".to_owned(), list)].into();
     let before = from(node(json!({ "zone": "a" }))).unwrap();
     session.baseline().begin(vec![Before { configurations, plugins: Default::default(), node: before }]);
