@@ -41,7 +41,7 @@ pub enum Error {
     Left(Vec<String>),
     /// The cluster has a node agent: scenarios would replace and delete it.
     #[error(
-        "the cluster has a node agent of its own, DaemonSet {0}: scenarios that deploy one would replace and then delete it. Uninstall it first, or leave --agent-image out"
+        "the cluster has a node agent of its own, DaemonSet {0}: scenarios that deploy one would replace and then delete it. Uninstall it first (what a killed run left: cnilab clean --kubeconfig FILE), or leave --agent-image out"
     )]
     Occupied(String),
     /// Not in this cluster.
