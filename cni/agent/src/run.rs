@@ -140,7 +140,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     if uninstalls {
         // Its record of the back end would outlive the uninstallation.
         let _ = recording.await;
-        // What was asked takes a while: an agent of a DaemonSet that was made anew may be here by now.
+        // Seconds have gone by for the taint and the record: an agent of a DaemonSet that was made anew may be here by now.
         if !is_left(claim.as_mut()) {
             take_back(settings).await;
         }

@@ -167,20 +167,21 @@ async fn labelled<K: Clone + DeserializeOwned + Debug>(
     }
 }
 
-/// Removes the DaemonSets with this label, in all namespaces but these, with which theirs go, and waits until their pods have ended: the node agent
-/// uninstalls itself while it has its rights. Returns their kinds and names.
-pub(crate) async fn remove_sets_elsewhere(
+/// Removes DaemonSets and pods with this label, in all namespaces but these, with which theirs go. The DaemonSets first, with their pods: the node agent
+/// uninstalls itself while it has its rights. Returns kinds and names.
+pub(crate) async fn remove_elsewhere(
     client: &Client,
     label: &str,
     namespaces: &[String],
     deadline: Duration,
     left: &mut Leftovers,
 ) -> Vec<String> {
-    let mut sets = labelled(&Api::<DaemonSet>::all(client.clone()), label, "DaemonSet", left).await;
-    sets.retain(|set| !namespaces.contains(&set.namespace().unwrap_or_default()));
     let mut gone = Vec::new();
-    for set in sets {
+    for set in labelled(&Api::<DaemonSet>::all(client.clone()), label, "DaemonSet", left).await {
         let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
+        if namespaces.contains(&namespace) {
+            continue;
+        }
         let title = format!("DaemonSet {namespace}/{name}");
         let its: Api<DaemonSet> = Api::namespaced(client.clone(), &namespace);
         let ended = async {
@@ -192,30 +193,18 @@ pub(crate) async fn remove_sets_elsewhere(
             gone.push(title);
         }
     }
-    gone
-}
-
-/// As [`remove_pods`], in all namespaces but these, with which their pods go. Returns the pods' kinds and names.
-pub(crate) async fn remove_pods_elsewhere(
-    client: &Client,
-    label: &str,
-    namespaces: &[String],
-    deadline: Duration,
-    left: &mut Leftovers,
-) -> Vec<String> {
-    let mut elsewhere = BTreeMap::<_, Vec<_>>::new();
+    let mut pods = BTreeMap::<_, Vec<_>>::new();
     for pod in labelled(&Api::<Pod>::all(client.clone()), label, "Pod", left).await {
         let namespace = pod.namespace().unwrap_or_default();
         if !namespaces.contains(&namespace) {
             let name = format!("Pod {namespace}/{}", pod.name_any());
-            elsewhere.entry(namespace).or_default().push(name);
+            pods.entry(namespace).or_default().push(name);
         }
     }
-    let ended = elsewhere.keys().map(|namespace| remove_pods(client, namespace, label, deadline));
-    let mut gone = Vec::new();
-    for (its, pods) in join_all(ended).await.into_iter().zip(elsewhere.values().cloned()) {
+    let ended = join_all(pods.keys().map(|namespace| remove_pods(client, namespace, label, deadline))).await;
+    for (its, names) in ended.into_iter().zip(pods.into_values()) {
         if its.is_empty() {
-            gone.extend(pods);
+            gone.extend(names);
         }
         left.extend(its);
     }

@@ -329,8 +329,7 @@ pub(crate) async fn remove_labelled(
         }
         Ok(found) => {
             let mut names: Vec<_> = found.iter().map(Namespace::name_any).collect();
-            removed.extend(objects::remove_sets_elsewhere(client, label, &names, deadline, left).await);
-            removed.extend(objects::remove_pods_elsewhere(client, label, &names, deadline, left).await);
+            removed.extend(objects::remove_elsewhere(client, label, &names, deadline, left).await);
             names.retain(|name| Some(name.as_str()) != stays);
             let ended = join_all(names.iter().map(|name| gone(client, name, deadline))).await;
             for (name, ended) in names.into_iter().zip(ended) {

@@ -28,7 +28,7 @@ pub struct AgentOptions {
     /// File that requests are appended to.
     #[arg(long)]
     pub record: PathBuf,
-    /// How it answers: `serving`, `silent`, `garbage`, `old` or `wrong-uid`.
+    /// Behaviour: `serving`, `silent`, `garbage`, `old` or `wrong-uid`.
     #[arg(long, value_parser = |word: &str| serde_json::from_value::<AgentStandIn>(word.into()))]
     pub how: AgentStandIn,
 }

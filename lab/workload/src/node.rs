@@ -71,7 +71,7 @@ fn furnish(files: &Path, kept: &[String]) -> anyhow::Result<()> {
         fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display())).map(|()| path)
     };
     let (upper, work) = (own("etc")?, own("work")?);
-    // What a node has of its own stays, as after a reboot.
+    // After a reboot those are there that the node made itself.
     let foreign: Vec<_> = OF_MACHINE.into_iter().filter(|name| !upper.join(name).exists()).collect();
     let layers = format!("lowerdir=/etc,upperdir={},workdir={}", upper.display(), work.display());
     mount(Some("node"), "/etc", Some("overlay"), MsFlags::empty(), Some(layers.as_str()))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What Multus does: ADD of the default network and of those that the pod names; DEL by what it kept. Runtimes ask CHECK from `cniVersion` 0.4
+//! ADD of the default network and of those that the pod names; DEL of the kept ones. Runtimes ask CHECK from `cniVersion` 0.4
 //! on, STATUS and GC from 1.1: the configuration of its manifests has 0.3.1. Each network is one of its own: it gets no result of another.
 
 use std::path::{Path, PathBuf};
@@ -264,7 +264,7 @@ impl Multus<'_> {
         Ok(Network { interface: interface.clone(), ..network })
     }
 
-    /// What was kept is gone afterwards, whether each DEL succeeded or not (`CmdDel` without `retryDeleteOnError`).
+    /// Forgets the kept networks, whether each DEL succeeded or not (`CmdDel` without `retryDeleteOnError`).
     async fn del(&self) -> Result<(), String> {
         let (kept, api) = (self.kept(), self.api()?);
         let networks = match kept.networks() {
