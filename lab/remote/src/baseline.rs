@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::hand::Work;
+
 use crate::before::Before;
 
 /// Deadline of what stayed within a longer one.
@@ -50,6 +52,8 @@ pub(crate) struct Changes {
     pub(crate) short: Option<String>,
     /// A node whose runtime may have lost sight of its configurations.
     pub(crate) blind: Option<String>,
+    /// Orders that open what was closed on a node, in the order in which that was.
+    pub(crate) closed: Vec<(String, Work)>,
     /// Pods were told to trust others than the cluster's authority.
     pub(crate) trusts_others: bool,
 }

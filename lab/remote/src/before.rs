@@ -74,7 +74,7 @@ pub(crate) fn changes<'a>(now: &'a Entries, before: &'a Entries) -> Vec<Change<'
     changes
 }
 
-/// Merge patch that gives a node its former labels, taints and cordon; none if it has them.
+/// Merge patch that gives a node its former labels, taints and cordon, as long as it is what it was `now`; none if it has them.
 pub(crate) fn difference(now: &Node, before: &Node) -> Option<Value> {
     let spec = |node: &Node| node.spec.clone().unwrap_or_default();
     let (has, had) = (spec(now), spec(before));
@@ -93,7 +93,7 @@ pub(crate) fn difference(now: &Node, before: &Node) -> Option<Value> {
         return None;
     }
     Some(json!({
-        "metadata": { "labels": labels },
+        "metadata": { "labels": labels, "resourceVersion": now.metadata.resource_version },
         "spec": { "taints": taints, "unschedulable": had.unschedulable },
     }))
 }
@@ -153,8 +153,9 @@ mod tests {
             json!({ "taints": [taint("cni.istio.io/not-ready"), taint("node.kubernetes.io/not-ready")] });
         let mut now = node(&json!({ "x": "y" }), &given);
         now.spec.as_mut().unwrap().unschedulable = Some(true);
+        now.metadata.resource_version = Some("7".to_owned());
         let wanted = json!({
-            "metadata": { "labels": { "x": null, "zone": "a" } },
+            "metadata": { "labels": { "x": null, "zone": "a" }, "resourceVersion": "7" },
             "spec": { "taints": [taint("node.kubernetes.io/not-ready"), taint("of/owner")], "unschedulable": null },
         });
         assert_eq!(difference(&now, &before), Some(wanted));

@@ -70,6 +70,8 @@ mod tests {
             (node.spec.unwrap_or_default().unschedulable, node.metadata.labels.unwrap_or_default().len())
         };
         assert_eq!(now("ours").await, (Some(true), 1));
+        let stale = patch(&client, "ours", json!({ "metadata": { "resourceVersion": "1" } })).await;
+        assert!(stale.unwrap_err().is_conflict());
         let mut left = Leftovers::default();
         assert!(lift(&client, &format!("{LABEL}=another"), &mut left).await.is_empty());
         assert_eq!(lift(&client, &format!("{LABEL}=one"), &mut left).await, ["ours"]);

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use cluster::LabError;
+use kube::core::Status;
 
 /// Subject of messages, on both tiers: the cluster is somebody's, or the run has started it.
 pub const TIER: &str = "this cluster";
@@ -60,8 +61,17 @@ impl Error {
 
     /// True if an object was to be made that is there.
     pub(crate) fn is_about_one_that_is_there(&self) -> bool {
-        let Self::Api { source, .. } = self else { return false };
-        matches!(&**source, kube::Error::Api(status) if status.is_already_exists())
+        self.status().is_some_and(Status::is_already_exists)
+    }
+
+    /// True if an object has changed since it was looked at.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.status().is_some_and(Status::is_conflict)
+    }
+
+    fn status(&self) -> Option<&Status> {
+        let Self::Api { source, .. } = self else { return None };
+        if let kube::Error::Api(status) = &**source { Some(status) } else { None }
     }
 }
 

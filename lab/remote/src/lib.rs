@@ -27,6 +27,7 @@
 mod baseline;
 mod before;
 mod cached;
+mod closed;
 mod cluster;
 mod cordon;
 pub mod error;

@@ -16,6 +16,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 
 use crate::cached;
+use crate::closed::Noting;
 use crate::error::Error;
 use crate::start::{Progress, progress, sandbox_failure, untried};
 use crate::view::View;
@@ -128,7 +129,8 @@ impl Node for RemoteNode {
         if self.its_hand()?.is_gone() {
             self.view.session.lay_hand_again(&self.name).await?;
         }
-        Ok(Arc::new(self.its_hand()?))
+        let (node, baseline) = (self.name.clone(), self.view.session.shared_baseline());
+        Ok(Arc::new(Noting { hand: self.its_hand()?, node, baseline }))
     }
 
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError> {

@@ -10,9 +10,10 @@ use futures::future::join_all;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
-use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, Pod, ResourceQuota, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::SignedDuration;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
@@ -104,7 +105,11 @@ pub(crate) async fn remove(client: &Client, objects: &[Value], deadline: Duratio
     let mut left = Leftovers::default();
     for object in first {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
-        left.extend(judged(client, namespace, ended(client, object, deadline).await).await);
+        let gone = async {
+            let (api, name) = of(client, object).await?;
+            ended(&api, &name, &format!("{} {name}", object["kind"]), deadline).await
+        };
+        left.extend(judged(client, namespace, gone.await).await);
     }
     for object in others.into_iter().rev() {
         left.note(delete(client, object).await);
@@ -113,12 +118,11 @@ pub(crate) async fn remove(client: &Client, objects: &[Value], deadline: Duratio
 }
 
 /// Deletes an object, and waits until it is gone with all that it owns.
-async fn ended(client: &Client, object: &Value, deadline: Duration) -> Result<(), Error> {
-    let (api, name) = of(client, object).await?;
-    let failed = || Error::api(format!("delete {} {name}", object["kind"]));
-    let Some(found) = api.get_opt(&name).await.map_err(failed())? else { return Ok(()) };
-    unless_gone(api.delete(&name, &DeleteParams::foreground()).await).map_err(failed())?;
-    until_gone(&api, &found, || format!("the end of {} {name}", object["kind"]), deadline).await
+async fn ended(api: &Api<DynamicObject>, name: &str, title: &str, deadline: Duration) -> Result<(), Error> {
+    let failed = || Error::api(format!("delete {title}"));
+    let Some(found) = api.get_opt(name).await.map_err(failed())? else { return Ok(()) };
+    unless_gone(api.delete(name, &DeleteParams::foreground()).await).map_err(failed())?;
+    until_gone(api, &found, || format!("the end of {title}"), deadline).await
 }
 
 async fn delete(client: &Client, object: &Value) -> Result<(), Error> {
@@ -127,9 +131,22 @@ async fn delete(client: &Client, object: &Value) -> Result<(), Error> {
         .map_err(Error::api(format!("delete {} {name}", object["kind"])))
 }
 
-/// Removes objects with this label that belong to no namespace, of the kinds that scenarios make, and returns their kinds and names.
-pub(crate) async fn remove_cluster_wide(client: &Client, label: &str, left: &mut Leftovers) -> Vec<String> {
+/// Removes objects with this label that run nothing, of the kinds that scenarios and the chart make: all that belong to no namespace, and those in all
+/// namespaces but these, with which theirs go. Returns kinds and names.
+pub(crate) async fn remove_others(
+    client: &Client,
+    label: &str,
+    namespaces: &[String],
+    left: &mut Leftovers,
+) -> Vec<String> {
     let kinds = [
+        ApiResource::erase::<ConfigMap>(&()),
+        ApiResource::erase::<Service>(&()),
+        ApiResource::erase::<NetworkPolicy>(&()),
+        ApiResource::erase::<ResourceQuota>(&()),
+        ApiResource::erase::<RoleBinding>(&()),
+        ApiResource::erase::<Role>(&()),
+        ApiResource::erase::<ServiceAccount>(&()),
         ApiResource::erase::<ClusterRole>(&()),
         ApiResource::erase::<ClusterRoleBinding>(&()),
         ApiResource::erase::<MutatingWebhookConfiguration>(&()),
@@ -137,17 +154,42 @@ pub(crate) async fn remove_cluster_wide(client: &Client, label: &str, left: &mut
         ApiResource::erase::<ValidatingAdmissionPolicyBinding>(&()),
     ];
     let mut gone = Vec::new();
-    for of in kinds {
-        let (all, kind) = (Api::<DynamicObject>::all_with(client.clone(), &of), &of.kind);
-        for name in labelled(&all, label, kind, left).await.iter().map(ResourceExt::name_any) {
-            let what = format!("{kind} {name}");
-            let deleted = unless_gone(all.delete(&name, &DeleteParams::default()).await);
-            if left.note(deleted.map_err(Error::api(format!("delete {what}")))) {
-                gone.push(what);
+    for kind in kinds {
+        for (its, name, title) in labelled_elsewhere(client, &kind, label, namespaces, left).await {
+            let deleted = unless_gone(its.delete(&name, &DeleteParams::default()).await);
+            if left.note(deleted.map_err(Error::api(format!("delete {title}")))) {
+                gone.push(title);
             }
         }
     }
     gone
+}
+
+/// Objects of a kind with this label, in no namespace or in all but these: API, name, and kind with the whole name.
+async fn labelled_elsewhere(
+    client: &Client,
+    kind: &ApiResource,
+    label: &str,
+    namespaces: &[String],
+    left: &mut Leftovers,
+) -> Vec<(Api<DynamicObject>, String, String)> {
+    let all = Api::<DynamicObject>::all_with(client.clone(), kind);
+    let mut found = Vec::new();
+    for object in labelled(&all, label, &kind.kind, left).await {
+        let name = object.name_any();
+        match object.namespace() {
+            Some(namespace) if namespaces.contains(&namespace) => {}
+            Some(namespace) => {
+                let title = format!("{} {namespace}/{name}", kind.kind);
+                found.push((Api::namespaced_with(client.clone(), &namespace, kind), name, title));
+            }
+            None => {
+                let title = format!("{} {name}", kind.kind);
+                found.push((all.clone(), name, title));
+            }
+        }
+    }
+    found
 }
 
 /// Objects with this label. Whoever may not list them has made none, nor anybody where there is no such kind.
@@ -167,9 +209,9 @@ async fn labelled<K: Clone + DeserializeOwned + Debug>(
     }
 }
 
-/// Removes DaemonSets and pods with this label, in all namespaces but these, with which theirs go. The DaemonSets first, with their pods: the node agent
+/// Removes pods with this label and what makes pods, in all namespaces but these, with which theirs go. What makes them first, with its pods: the node agent
 /// uninstalls itself while it has its rights. Returns kinds and names.
-pub(crate) async fn remove_elsewhere(
+pub(crate) async fn remove_running(
     client: &Client,
     label: &str,
     namespaces: &[String],
@@ -177,20 +219,16 @@ pub(crate) async fn remove_elsewhere(
     left: &mut Leftovers,
 ) -> Vec<String> {
     let mut gone = Vec::new();
-    for set in labelled(&Api::<DaemonSet>::all(client.clone()), label, "DaemonSet", left).await {
-        let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
-        if namespaces.contains(&namespace) {
-            continue;
-        }
-        let title = format!("DaemonSet {namespace}/{name}");
-        let its: Api<DaemonSet> = Api::namespaced(client.clone(), &namespace);
-        let ended = async {
-            unless_gone(its.delete(&name, &DeleteParams::foreground()).await)
-                .map_err(Error::api(format!("delete {title}")))?;
-            until_gone(&its, &set, || format!("the end of {title}"), deadline).await
-        };
-        if left.note(ended.await) {
-            gone.push(title);
+    let makers = [
+        ApiResource::erase::<DaemonSet>(&()),
+        ApiResource::erase::<Deployment>(&()),
+        ApiResource::erase::<ReplicaSet>(&()),
+    ];
+    for kind in makers {
+        for (its, name, title) in labelled_elsewhere(client, &kind, label, namespaces, left).await {
+            if left.note(ended(&its, &name, &title, deadline).await) {
+                gone.push(title);
+            }
         }
     }
     let mut pods = BTreeMap::<_, Vec<_>>::new();

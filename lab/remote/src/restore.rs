@@ -4,15 +4,19 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use cluster::hand::{Entry, Hand, Handed, Kind, Writing};
+use cluster::hand::{Entry, Hand, Handed, Kind, Work, Writing};
 use cluster::{LabError, Leftovers, NodePaths};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 
 use crate::before::{Before, Change, Content, Entries, changes, difference};
+use crate::closed::open;
 use crate::cordon;
 use crate::error::Error;
 use crate::node::RemoteNode;
+
+/// Times that a node may change while it is put back.
+const CONFLICTS: usize = 10;
 
 /// State of a node.
 pub(crate) async fn look(node: &RemoteNode) -> Result<Before, LabError> {
@@ -22,11 +26,14 @@ pub(crate) async fn look(node: &RemoteNode) -> Result<Before, LabError> {
     Ok(Before { configurations, plugins, node: object(node).await? })
 }
 
-/// Writes configurations that the node has no longer: without a network, runtimes take no pod down.
-pub(crate) async fn give_back(node: &RemoteNode, before: &Before) -> Leftovers {
+/// Opens what is closed, and writes configurations that the node has no longer: without a network, runtimes take no pod down.
+pub(crate) async fn give_back(node: &RemoteNode, before: &Before, closed: &[(String, Work)]) -> Leftovers {
     let mut left = Leftovers::default();
     let given = async {
         let (hand, directory) = (node.its_hand()?, cluster::Node::directories(node).conf_dir);
+        for opened in open(&hand, &node.name, closed).await {
+            left.note(opened);
+        }
         let now = configurations(&hand, &directory).await?;
         carry_out(&hand, &directory, before.gone(&now), &mut left).await;
         Ok::<_, LabError>(())
@@ -68,10 +75,15 @@ async fn restore_files(hand: &dyn Hand, paths: &NodePaths, before: &Before, left
     }
 }
 
+/// What changes between a look and the patch, which replaces all taints, is looked at again.
 async fn restore_object(node: &RemoteNode, before: &Before) -> Result<(), Error> {
-    match difference(&object(node).await?, &before.node) {
-        Some(difference) => cordon::patch(&node.view.session.client, &node.name, difference).await,
-        None => Ok(()),
+    let mut tries = 0..CONFLICTS;
+    loop {
+        let Some(difference) = difference(&object(node).await?, &before.node) else { return Ok(()) };
+        match cordon::patch(&node.view.session.client, &node.name, difference).await {
+            Err(error) if error.is_conflict() && tries.next().is_some() => {}
+            patched => return patched,
+        }
     }
 }
 
@@ -134,7 +146,7 @@ mod tests {
     use std::time::Duration;
 
     use async_trait::async_trait;
-    use cluster::hand::{Answer, Follow, HandError, Work};
+    use cluster::hand::{Answer, Follow, HandError};
 
     use super::*;
 

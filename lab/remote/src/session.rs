@@ -12,10 +12,12 @@ use hand::Client as Hand;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
+use tower::timeout::TimeoutLayer;
 
 use crate::baseline::Baseline;
 use crate::cordon;
@@ -26,6 +28,9 @@ use crate::objects::{self, from, unless_gone};
 use crate::options::SessionOptions;
 use crate::rights::permitted;
 use crate::watch::until_gone;
+
+/// Longest wait for the begin of an answer; a watch, a log or a stream may then go on. A server gives up its own work after 60 s (`--request-timeout`).
+const SILENCE: Duration = Duration::from_secs(90);
 
 /// Label of every namespace that a run makes; its value is the run's name.
 pub const LABEL: &str = "cnilab.millrace.dev/run";
@@ -188,6 +193,10 @@ impl Session {
         self.baseline.lock()
     }
 
+    pub(crate) fn shared_baseline(&self) -> Arc<Mutex<Baseline>> {
+        Arc::clone(&self.baseline)
+    }
+
     /// A number that no other scenario of the run has.
     pub(crate) fn number(&self) -> u32 {
         self.scenarios.fetch_add(1, Ordering::Relaxed)
@@ -247,7 +256,8 @@ async fn read(kubeconfig: &Path) -> Result<Config, Error> {
 
 fn client_of(kubeconfig: &Path, config: Config) -> Result<Client, Error> {
     let failed = |why: String| Error::Kubeconfig { path: kubeconfig.display().to_string(), why };
-    Client::try_from(config).map_err(|error| failed(error.to_string()))
+    let client = ClientBuilder::try_from(config).map_err(|error| failed(error.to_string()))?;
+    Ok(client.with_layer(&TimeoutLayer::new(SILENCE)).build())
 }
 
 /// Fails if somebody has deployed the node agent, in whichever namespace.
@@ -309,9 +319,9 @@ pub(crate) async fn remove(client: &Client, label: &str, deadline: Duration) -> 
     if left.is_empty() { Ok(gone) } else { Err(Error::Left([left.networks, left.faults].concat())) }
 }
 
-/// Removes everything with this label, but for a namespace that stays: cordons first, which keep pods from their nodes; nodes that nobody runs; DaemonSets
-/// and pods in namespaces of others; namespaces, all of which begin to go before one is waited for; and then what belongs to none, as pods need it to end. Each is
-/// tried whatever became of the others. Returns what is gone.
+/// Removes everything with this label, but for a namespace that stays: cordons first, which keep pods from their nodes; nodes that nobody runs; pods in
+/// namespaces of others, and what makes them; namespaces, all of which begin to go before one is waited for; and then what else is in namespaces of others or in none, as
+/// pods need it to end. Each is tried whatever became of the others; without a list of the namespaces nobody knows which of them are others'. Returns what is gone.
 pub(crate) async fn remove_labelled(
     client: &Client,
     label: &str,
@@ -328,18 +338,18 @@ pub(crate) async fn remove_labelled(
             left.note(Err(Error::api("list namespaces")(error)));
         }
         Ok(found) => {
-            let mut names: Vec<_> = found.iter().map(Namespace::name_any).collect();
-            removed.extend(objects::remove_elsewhere(client, label, &names, deadline, left).await);
-            names.retain(|name| Some(name.as_str()) != stays);
-            let ended = join_all(names.iter().map(|name| gone(client, name, deadline))).await;
-            for (name, ended) in names.into_iter().zip(ended) {
+            let names: Vec<_> = found.iter().map(Namespace::name_any).collect();
+            removed.extend(objects::remove_running(client, label, &names, deadline, left).await);
+            let going = names.iter().filter(|name| Some(name.as_str()) != stays);
+            let ended = join_all(going.map(async |name| (name, gone(client, name, deadline).await))).await;
+            for (name, ended) in ended {
                 if left.note(ended) {
                     removed.push(format!("namespace {name}"));
                 }
             }
+            removed.extend(objects::remove_others(client, label, &names, left).await);
         }
     }
-    removed.extend(objects::remove_cluster_wide(client, label, left).await);
     removed
 }
 

@@ -107,13 +107,10 @@ impl View {
     }
 }
 
-/// An object with the label of a run, unless it has a namespace, with which it goes. That of a DaemonSet may have been there: the node agent would
-/// go on without its rights, and without a run.
+/// An object with the label of a run. Its namespace, if it has one, may be somebody's and stay.
 pub(crate) fn labelled(object: &Value, run: &str) -> Value {
     let mut object = object.clone();
-    if object["metadata"]["namespace"].is_null() || object["kind"] == "DaemonSet" {
-        object["metadata"]["labels"][LABEL] = json!(run);
-    }
+    object["metadata"]["labels"][LABEL] = json!(run);
     object
 }
 
@@ -122,12 +119,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_namespace_is_found_by_the_runs_label() {
+    fn objects_are_found_by_the_runs_label() {
         let role = json!({ "kind": "ClusterRole", "metadata": { "name": "a", "labels": { "app": "a" } } });
         assert_eq!(labelled(&role, "one")["metadata"]["labels"], json!({ "app": "a", LABEL: "one" }));
-        let set = json!({ "kind": "DaemonSet", "metadata": { "name": "a", "namespace": "b" } });
-        assert_eq!(labelled(&set, "one")["metadata"]["labels"], json!({ LABEL: "one" }));
         let map = json!({ "kind": "ConfigMap", "metadata": { "name": "a", "namespace": "b" } });
-        assert_eq!(labelled(&map, "one"), map);
+        assert_eq!(labelled(&map, "one")["metadata"]["labels"], json!({ LABEL: "one" }));
     }
 }

@@ -9,8 +9,8 @@ use crate::tier::{self, EXCHANGE, Session, SessionOptions, Whole, netns};
 use anyhow::Context as _;
 use cluster::Probe;
 use cucumber::{Cucumber, World as _, WriterExt as _, cli, event, gherkin, runner};
-use futures::FutureExt as _;
-use futures::stream;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, TryFutureExt as _, stream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::board::{self, Board, Lines, Show};
@@ -49,7 +49,7 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     });
     let shared = tokio::select! {
         shared = Shared::stand(&plan) => shared?,
-        () = termination.came() => return give_up(&plan).await,
+        () = termination.came() => return give_up(&plan, termination).await,
     };
     let (session, tier) = shared.as_ref().map_or((None, tier::NETNS), |all| (Some(&all.session), all.tier));
     let (probes, back_end) = match session {
@@ -72,7 +72,9 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     let records = stress::fold(in_order(&catalogue, ledger.records()));
     // A cluster that the run has started ends with it.
     let ended = match &shared {
-        Some(Shared { session, started: None, .. }) => session.end().await,
+        Some(Shared { session, started: None, .. }) => {
+            to_the_end(session.end().err_into().boxed(), interrupted, &mut termination).await
+        }
         _ => Ok(()),
     };
     let exit = match &plan.mutants {
@@ -82,7 +84,7 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
             conclude(&plan, Report::new(header, &plan, records, seconds), interrupted)?
         }
     };
-    ended.context("cannot remove what the run made in the cluster")?;
+    ended?;
     if plan.args.keep && !interrupted {
         board::say(&format!("kept: nsenter -t {} -p -m -n; Ctrl-C ends it", place.outer_pid));
         termination.came().await;
@@ -91,12 +93,35 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
 }
 
 /// Ends a run before its first scenario. Nothing but the label says what it has made in somebody's cluster.
-async fn give_up(plan: &Plan) -> anyhow::Result<Exit> {
+async fn give_up(plan: &Plan, mut termination: Termination) -> anyhow::Result<Exit> {
     if let Some(kubeconfig) = &plan.args.kubeconfig {
-        let removed = tier::clean(kubeconfig, Some(&name(plan)), IN_A_CLUSTER).await;
-        removed.context("cannot remove what the run made in the cluster")?;
+        let name = name(plan);
+        let removed = tier::clean(kubeconfig, Some(&name), IN_A_CLUSTER).map_ok(drop).err_into();
+        to_the_end(removed.boxed(), true, &mut termination).await?;
     }
     Ok(Exit::Interrupted)
+}
+
+/// Waits until what the run made in somebody's cluster is removed, which may take minutes. A second signal ends the wait.
+async fn to_the_end(
+    mut removed: BoxFuture<'_, anyhow::Result<()>>,
+    interrupted: bool,
+    termination: &mut Termination,
+) -> anyhow::Result<()> {
+    let mut signals = u8::from(interrupted);
+    loop {
+        if signals == 1 {
+            eprintln!("cnilab: removing what the run made in the cluster; one more signal leaves it there");
+        }
+        tokio::select! {
+            removed = &mut removed => return removed.context("cannot remove what the run made in the cluster"),
+            () = termination.came() => signals += 1,
+        }
+        anyhow::ensure!(
+            signals < 2,
+            "what the run made in the cluster is still there, and its nodes may be as a scenario left them: cnilab clean --kubeconfig FILE"
+        );
+    }
 }
 
 /// Name of a run, unique among those of a cluster.

@@ -93,7 +93,8 @@ impl RemoteCluster {
         Err(LabError::harness("make the cluster what it was before an earlier scenario", why))
     }
 
-    /// Undoes what stands in the way of an end: a full disk, too little memory, a node without a network or with a runtime that does not see it.
+    /// Undoes what stands in the way of an end: a full disk, too little memory, a closed directory, a node without a network or with a runtime that does
+    /// not see it.
     async fn make_room(&self, left: &mut Leftovers) {
         let changes = self.session().baseline().changes.clone();
         if let Some((node, directory)) = changes.disk {
@@ -104,16 +105,20 @@ impl RemoteCluster {
         }
         let baseline = Arc::clone(&self.session().baseline().nodes);
         let given_back = self.nodes.iter().zip(baseline.iter()).map(async |(node, before)| {
-            let mut left = give_back(node, before).await;
+            let mut left = give_back(node, before, &changes.closed).await;
             if !left.is_empty() {
                 left = Leftovers::default();
                 if left.note(self.session().lay_hand_again(&node.name).await) {
-                    left = give_back(node, before).await;
+                    left = give_back(node, before, &changes.closed).await;
                 }
             }
             left
         });
-        for its in join_all(given_back).await {
+        let given_back = join_all(given_back).await;
+        if given_back.iter().all(Leftovers::is_empty) {
+            self.session().baseline().changes.closed.clear();
+        }
+        for its in given_back {
             left.extend(its);
         }
         if let Some(node) = changes.blind {

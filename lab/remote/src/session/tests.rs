@@ -12,7 +12,9 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::before::{Before, Content};
+use crate::node::RemoteNode;
 use crate::options::Whole;
+use crate::view::View;
 
 fn node(name: &str, ready: &str, system: &str, spec: &Value) -> Node {
     let info = json!({
@@ -55,8 +57,8 @@ fn nodes_are_those_that_pods_can_run_on_in_order() {
     assert_eq!(names, ["b", "c", "a-control-plane"]);
 }
 
-/// A node's hand: its directories are empty, and it tells of what it is asked to write.
-async fn hand(written: mpsc::UnboundedSender<PathBuf>) -> Hand {
+/// A node's hand: its directories are empty and have the mode 0755, and it tells of what it is asked to change.
+async fn hand(changed: mpsc::UnboundedSender<Work>) -> Hand {
     let (near, mut far) = tokio::io::duplex(1 << 16);
     far.write_all(b"ready hand\n").await.unwrap();
     let (from, mut to) = tokio::io::split(far);
@@ -66,11 +68,17 @@ async fn hand(written: mpsc::UnboundedSender<PathBuf>) -> Hand {
             let order: Order = serde_json::from_str(&line).unwrap();
             let answer = match order.work {
                 Work::List { .. } => Answer::Entries(Vec::new()),
-                Work::Write { path, .. } => {
-                    written.send(path).unwrap();
+                Work::Look { .. } => {
+                    let entry = json!({
+                        "name": "", "kind": "directory", "mode": 0o755, "owner": [0, 0], "size": 0, "inode": [0, 0],
+                        "modified": [0, 0],
+                    });
+                    Answer::Entries(vec![serde_json::from_value(entry).unwrap()])
+                }
+                work => {
+                    changed.send(work).unwrap();
                     Answer::Done
                 }
-                _ => Answer::Done,
             };
             let done = serde_json::to_string(&Done { id: order.id, result: Ok(answer) }).unwrap();
             to.write_all(format!("{done}\n").as_bytes()).await.unwrap();
@@ -81,7 +89,7 @@ async fn hand(written: mpsc::UnboundedSender<PathBuf>) -> Hand {
 }
 
 /// A run that has this cluster and its node "n" to itself.
-async fn whole(server: &ApiServer, written: mpsc::UnboundedSender<PathBuf>) -> Session {
+async fn whole(server: &ApiServer, changed: mpsc::UnboundedSender<Work>) -> Session {
     let options = SessionOptions {
         kubeconfig: PathBuf::new(),
         whole: Some(Whole { proxy: "proxyv2".to_owned() }),
@@ -97,7 +105,7 @@ async fn whole(server: &ApiServer, written: mpsc::UnboundedSender<PathBuf>) -> S
         once: server.client(),
         options,
         nodes: vec!["n".to_owned()],
-        hands: Arc::new(Mutex::new([("n".to_owned(), hand(written).await)].into())),
+        hands: Arc::new(Mutex::new([("n".to_owned(), hand(changed).await)].into())),
         evidence: String::new(),
         runtime: String::new(),
         scenarios: Arc::default(),
@@ -130,15 +138,28 @@ async fn a_hand_whose_image_cannot_be_had_is_not_waited_for() {
 async fn nodes_of_an_interrupted_scenario_are_what_they_were() {
     let server = ApiServer::new(ServerOptions::default()).unwrap();
     let node = |labels: Value| json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n", "labels": labels }, "status": { "nodeInfo": { "kubeletVersion": "v1" } } });
-    let (told, mut written) = mpsc::unbounded_channel();
+    let (told, mut changed) = mpsc::unbounded_channel();
     let session = whole(&server, told).await;
     let list = Content::File(b"{}".to_vec(), 0o644);
     let configurations = [("10-net.conflist".to_owned(), list)].into();
     let before = from(node(json!({ "zone": "a" }))).unwrap();
     session.baseline().begin(vec![Before { configurations, plugins: Default::default(), node: before }]);
     server.upsert(node(json!({ "scenario": "x" }))).unwrap();
+    let view = View { session: session.clone(), prefix: String::new() };
+    let it = RemoteNode { name: "n".to_owned(), view, network: Value::Null };
+    let hand = cluster::Node::hand(&it).await.unwrap();
+    let directory = PathBuf::from("/etc/cni/net.d");
+    hand.set_mode(&directory, 0).await.unwrap();
+    hand.set_immutable(&directory, true).await.unwrap();
     session.end().await.unwrap();
-    assert_eq!(written.try_recv().ok(), Some("/etc/cni/net.d/10-net.conflist".into()));
+    let immutable = |immutable| Work::SetImmutable { path: directory.clone(), immutable };
+    let mode = |mode| Work::SetMode { path: directory.clone(), mode };
+    let [closed @ .., open, again, made, list] =
+        std::array::from_fn::<_, 6, _>(|_| changed.try_recv().unwrap());
+    assert_eq!(closed, [mode(0), immutable(true)]);
+    assert_eq!([open, again], [immutable(false), mode(0o755)], "the last first");
+    assert_eq!(made, Work::MakeDirectory { path: directory.clone() });
+    assert!(matches!(list, Work::Write { path, .. } if path == directory.join("10-net.conflist")));
     let now = Api::<Node>::all(server.client()).get("n").await.unwrap();
     assert_eq!(now.metadata.labels, Some([("zone".to_owned(), "a".to_owned())].into()));
 }
@@ -169,22 +190,33 @@ async fn everything_of_a_run_goes_but_its_hands_whatever_stays() {
         "spec": { "unschedulable": true }, "status": { "nodeInfo": { "bootID": "b" } },
     });
     server.upsert(made).unwrap();
-    let pod = |name: &str, namespace: &str, labels: &Value, spec: Value| {
+    let object = |kind: &str, name: &str, namespace: &str, labels: &Value, node: Value| {
         let metadata = json!({ "name": name, "namespace": namespace, "labels": labels });
-        server
-            .upsert(json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec }))
-            .unwrap();
+        let spec = json!({ "containers": [{ "name": "app", "image": "app" }], "nodeName": node });
+        let object = json!({ "apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec });
+        server.upsert(object).unwrap();
     };
-    let containers = json!([{ "name": "app", "image": "app" }]);
-    pod("unscheduled", "theirs", &labels, json!({ "containers": containers }));
-    pod("on-made", "theirs", &json!({}), json!({ "containers": containers, "nodeName": "made" }));
-    pod("theirs", "theirs", &json!({ LABEL: "two" }), json!({ "containers": containers }));
-    pod("hand", "cnilab-one", &json!({}), json!({ "containers": containers }));
+    object("Pod", "unscheduled", "theirs", &labels, Value::Null);
+    object("Pod", "on-made", "theirs", &json!({}), json!("made"));
+    object("Pod", "theirs", "theirs", &json!({ LABEL: "two" }), Value::Null);
+    object("Pod", "hand", "cnilab-one", &json!({}), Value::Null);
+    object("ConfigMap", "agents", "theirs", &labels, Value::Null);
+    object("ConfigMap", "theirs", "theirs", &json!({}), Value::Null);
+    object("ConfigMap", "hands", "cnilab-one", &labels, Value::Null);
     let (mut left, label) = (Leftovers::default(), format!("{LABEL}=one"));
     // Nobody ends namespaces here.
     let soon = Duration::from_millis(200);
     let removed = remove_labelled(&server.client(), &label, Some("cnilab-one"), soon, &mut left).await;
-    assert_eq!(removed, ["cordon of node n", "Node made", "Pod theirs/unscheduled", "ClusterRole agent"]);
+    assert_eq!(
+        removed,
+        [
+            "cordon of node n",
+            "Node made",
+            "Pod theirs/unscheduled",
+            "ConfigMap theirs/agents",
+            "ClusterRole agent"
+        ]
+    );
     let pods = Api::<Pod>::all(server.client()).list(&ListParams::default()).await.unwrap();
     assert_eq!(pods.iter().map(Pod::name_any).collect::<Vec<_>>(), ["hand", "theirs"]);
     let [first, second] = left.faults.as_slice() else { panic!("{left:?}") };
