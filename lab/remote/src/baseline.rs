@@ -54,6 +54,8 @@ pub(crate) struct Changes {
     pub(crate) blind: Option<String>,
     /// Orders that open what was closed on a node, in the order in which that was.
     pub(crate) closed: Vec<(String, Work)>,
+    /// Files and directories that were made on a node, in order, where nobody looks for what is new.
+    pub(crate) made: Vec<(String, PathBuf)>,
     /// Pods were told to trust others than the cluster's authority.
     pub(crate) trusts_others: bool,
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a scenario closes on a node, by mode or by the immutable flag: noted before it is closed, as a run that is interrupted leaves nobody else who knows.
+//! What a scenario closes on a node, by mode or by the immutable flag, and what it makes outside of the directories that are looked at before and after it: noted
+//! before it is done, as a run that is interrupted leaves nobody else who knows.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cluster::NodePaths;
 use cluster::hand::{Answer, Follow, Hand, Handed, PROMPT, Work};
 use parking_lot::Mutex;
 
@@ -15,6 +18,7 @@ use crate::baseline::Baseline;
 pub(crate) struct Noting<H> {
     pub(crate) hand: H,
     pub(crate) node: String,
+    pub(crate) paths: NodePaths,
     pub(crate) baseline: Arc<Mutex<Baseline>>,
 }
 
@@ -31,16 +35,42 @@ async fn opens(hand: &impl Hand, work: &Work) -> Handed<Option<Work>> {
     })
 }
 
+/// Path that the order makes, if it is a step's to remove: neither one of the node's directories nor above them, and not in those that [`crate::restore`] sees to.
+async fn makes(hand: &impl Hand, work: &Work, paths: &NodePaths) -> Handed<Option<PathBuf>> {
+    let (Work::Write { path, .. } | Work::MakeDirectory { path } | Work::Link { path, .. }) = work else {
+        return Ok(None);
+    };
+    let restored = [&paths.conf_dir, &paths.bin_dir];
+    let own = [&paths.conf_dir, &paths.bin_dir, &paths.run_dir, &paths.cache_dir, &paths.netns_dir];
+    if own.iter().any(|own| own.starts_with(path)) || restored.iter().any(|one| path.starts_with(one)) {
+        return Ok(None);
+    }
+    Ok(hand.look(path).await?.is_none().then(|| path.clone()))
+}
+
+/// Removes what was made on this node, the last first.
+pub(crate) async fn unmake(hand: &dyn Hand, node: &str, made: &[(String, PathBuf)]) -> Vec<Handed<()>> {
+    let mut done = Vec::new();
+    for (_, path) in made.iter().rev().filter(|(of, _)| of == node) {
+        done.push(unless_absent(hand.remove(path).await));
+    }
+    done
+}
+
 /// Carries out those of the orders that are for this node, the last first. What is gone needs none.
 pub(crate) async fn open(hand: &dyn Hand, node: &str, orders: &[(String, Work)]) -> Vec<Handed<()>> {
     let mut done = Vec::new();
     for (_, work) in orders.iter().rev().filter(|(of, _)| of == node) {
-        match hand.carry_out(work.clone(), PROMPT).await {
-            Err(error) if error.is_absence() => {}
-            carried_out => done.push(carried_out.map(drop)),
-        }
+        done.push(unless_absent(hand.carry_out(work.clone(), PROMPT).await.map(drop)));
     }
     done
+}
+
+fn unless_absent(done: Handed<()>) -> Handed<()> {
+    match done {
+        Err(error) if error.is_absence() => Ok(()),
+        done => done,
+    }
 }
 
 #[async_trait]
@@ -48,6 +78,9 @@ impl<H: Hand> Hand for Noting<H> {
     async fn carry_out(&self, work: Work, deadline: Duration) -> Handed<Answer> {
         if let Some(undoes) = opens(&self.hand, &work).await? {
             self.baseline.lock().changes.closed.push((self.node.clone(), undoes));
+        }
+        if let Some(path) = makes(&self.hand, &work, &self.paths).await? {
+            self.baseline.lock().changes.made.push((self.node.clone(), path));
         }
         self.hand.carry_out(work, deadline).await
     }

@@ -14,9 +14,9 @@ use cluster::{
     PodStart, SYSTEM_NAMESPACE, Workload,
 };
 use futures::future::try_join_all;
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{DeleteParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -26,7 +26,7 @@ use crate::error::{Error, TIER};
 use crate::node::{RemoteNode, excused};
 use crate::objects::from;
 use crate::restore::look;
-use crate::session::{LABEL, Session, make_namespace};
+use crate::session::{LABEL, Session, make_namespace, of_run};
 use crate::start::{Progress, addresses, progress};
 use crate::view::{View, labelled};
 use crate::watch::{Told, until, until_gone};
@@ -190,6 +190,20 @@ impl RemoteCluster {
     async fn policies_follow(&self) {
         if let Some(bound) = self.bound.lock().await.take() {
             tokio::time::sleep_until(bound + POLICIES).await;
+        }
+    }
+
+    /// Checks that a namespace is the run's.
+    ///
+    /// # Errors
+    /// It is somebody's: what is changed there would stay.
+    pub fn may_change(&self, namespace: &Namespace) -> Result<(), LabError> {
+        match namespace.labels().get(LABEL) == Some(&self.session().options.run) {
+            true => Ok(()),
+            false => {
+                let what = format!("change namespace {:?}, which is not the run's", namespace.name_any());
+                Err(Error::Unsupported(what).into())
+            }
         }
     }
 
@@ -383,9 +397,14 @@ impl Cluster for RemoteCluster {
         if !self.is_whole() {
             return Ok(Vec::new());
         }
+        let used = self.used.lock().await;
+        let (all, own) = (String::new(), of_run(&self.session().options.run));
+        // The agent's pods have no label of the run; others' logs are nobody's business.
+        let made = used.made.iter().chain(used.found.get(SYSTEM_NAMESPACE)).map(|name| (name, &all));
+        let found = used.found.iter().filter(|name| *name != SYSTEM_NAMESPACE).map(|name| (name, &own));
         let mut lines = Vec::new();
-        for namespace in self.used.lock().await.all() {
-            lines.extend(logs::of_namespace(&self.client(), &namespace).await?);
+        for (namespace, label) in made.chain(found) {
+            lines.extend(logs::of_namespace(&self.client(), namespace, label).await?);
         }
         Ok(lines)
     }

@@ -45,6 +45,17 @@ pub enum Error {
         "the cluster has a node agent of its own, DaemonSet {0}: scenarios that deploy one would replace and then delete it. Uninstall it first (what a killed run left: cnilab clean --kubeconfig FILE), or leave --agent-image out"
     )]
     Occupied(String),
+    /// Another run has begun in the cluster, and has not ended.
+    #[error(
+        "namespace {0} is of another run, and scenarios that deploy a node agent have the cluster to themselves: let it end (what a killed run left: cnilab clean --kubeconfig FILE)"
+    )]
+    Shared(String),
+    /// Linux nodes that are not ready, or cordoned: scenarios would deploy the node agent there, and nobody would look after it.
+    #[error(
+        "not ready or cordoned: {}. A node agent would be deployed there as well, and nothing that it changes be put back: see to these nodes, remove them from the cluster, or leave --agent-image out",
+        .0.join(", ")
+    )]
+    Unusable(Vec<String>),
     /// Not in this cluster.
     #[error("there is no {0}")]
     Missing(String),

@@ -7,11 +7,15 @@ use kube::{Api, Client, ResourceExt as _};
 
 use crate::error::Error;
 
-/// Output of all containers of a namespace's pods, `namespace/pod container: line`. A container that was not started yet has none; of those that were
+/// Output of all containers of a namespace's pods with a label, `namespace/pod container: line`. A container that was not started yet has none; of those that were
 /// started again it is that of the last two.
-pub(crate) async fn of_namespace(client: &Client, namespace: &str) -> Result<Vec<String>, Error> {
+pub(crate) async fn of_namespace(
+    client: &Client,
+    namespace: &str,
+    label: &str,
+) -> Result<Vec<String>, Error> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let all = pods.list(&ListParams::default()).await.map_err(Error::api("list pods"))?;
+    let all = pods.list(&ListParams::default().labels(label)).await.map_err(Error::api("list pods"))?;
     let mut lines = Vec::new();
     for pod in all {
         let from = format!("{namespace}/{} ", pod.name_any());

@@ -130,7 +130,7 @@ impl Node for RemoteNode {
             self.view.session.lay_hand_again(&self.name).await?;
         }
         let (node, baseline) = (self.name.clone(), self.view.session.shared_baseline());
-        Ok(Arc::new(Noting { hand: self.its_hand()?, node, baseline }))
+        Ok(Arc::new(Noting { hand: self.its_hand()?, node, paths: self.directories(), baseline }))
     }
 
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError> {

@@ -2,7 +2,7 @@
 //! A node is looked at, and made what it was.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cluster::hand::{Entry, Hand, Handed, Kind, Work, Writing};
 use cluster::{LabError, Leftovers, NodePaths};
@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 
 use crate::before::{Before, Change, Content, Entries, changes, difference};
-use crate::closed::open;
+use crate::closed::{open, unmake};
 use crate::cordon;
 use crate::error::Error;
 use crate::node::RemoteNode;
@@ -44,10 +44,15 @@ pub(crate) async fn give_back(node: &RemoteNode, before: &Before, closed: &[(Str
 }
 
 /// Makes the node what it was. Every step is tried whatever became of the others.
-pub(crate) async fn restore(node: &RemoteNode, before: &Before) -> Leftovers {
+pub(crate) async fn restore(node: &RemoteNode, before: &Before, made: &[(String, PathBuf)]) -> Leftovers {
     let mut left = Leftovers::default();
     match node.its_hand() {
-        Ok(hand) => restore_files(&hand, &cluster::Node::directories(node), before, &mut left).await,
+        Ok(hand) => {
+            restore_files(&hand, &cluster::Node::directories(node), before, &mut left).await;
+            for removed in unmake(&hand, &node.name, made).await {
+                left.note(removed);
+            }
+        }
         Err(error) => {
             left.note(Err(error));
         }
@@ -142,7 +147,6 @@ async fn object(node: &RemoteNode) -> Result<Node, Error> {
 #[cfg(test)]
 mod tests {
     use parking_lot::Mutex;
-    use std::path::PathBuf;
     use std::time::Duration;
 
     use async_trait::async_trait;

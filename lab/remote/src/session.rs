@@ -91,7 +91,7 @@ impl Session {
         let once = client_of(&options.kubeconfig, without_retry)?;
         permitted(&client, options.whole.is_some()).await?;
         if options.whole.is_some() && owned.is_none() {
-            without_agent(&client).await?;
+            alone(&client).await?;
         }
         let version = client.apiserver_version().await.map_err(Error::api("ask for the server's version"))?;
         let nodes = ready_nodes(&client).await?;
@@ -260,13 +260,31 @@ fn client_of(kubeconfig: &Path, config: Config) -> Result<Client, Error> {
     Ok(client.with_layer(&TimeoutLayer::new(SILENCE)).build())
 }
 
-/// Fails if somebody has deployed the node agent, in whichever namespace.
-async fn without_agent(client: &Client) -> Result<(), Error> {
+/// Fails if somebody has deployed the node agent, in whichever namespace, if another run is there, or was killed there, or if a node gets the agent of scenarios
+/// that nobody looks after.
+async fn alone(client: &Client) -> Result<(), Error> {
     let sets: Api<DaemonSet> = Api::all(client.clone());
     let named = ListParams::default().fields(&format!("metadata.name={DAEMONSET}"));
     let found = sets.list(&named).await.map_err(Error::api("list DaemonSets"))?;
-    let Some(set) = found.items.first() else { return Ok(()) };
-    Err(Error::Occupied(format!("{}/{DAEMONSET}", set.namespace().unwrap_or_default())))
+    if let Some(set) = found.items.first() {
+        return Err(Error::Occupied(format!("{}/{DAEMONSET}", set.namespace().unwrap_or_default())));
+    }
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let of_runs = namespaces.list(&ListParams::default().labels(LABEL)).await;
+    if let Some(one) = of_runs.map_err(Error::api("list namespaces"))?.items.first() {
+        return Err(Error::Shared(one.name_any()));
+    }
+    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await;
+    let nodes = nodes.map_err(Error::api("list nodes"))?.items;
+    let all: Vec<_> = nodes.iter().filter(|node| is_linux(node)).map(Node::name_any).collect();
+    let used: Vec<_> = usable(nodes).iter().map(Node::name_any).collect();
+    let others: Vec<_> = all.into_iter().filter(|name| !used.contains(name)).collect();
+    if others.is_empty() { Ok(()) } else { Err(Error::Unusable(others)) }
+}
+
+fn is_linux(node: &Node) -> bool {
+    let info = node.status.as_ref().and_then(|status| status.node_info.as_ref());
+    info.is_some_and(|info| info.operating_system == "linux")
 }
 
 async fn ready_nodes(client: &Client) -> Result<Vec<Node>, Error> {
@@ -285,9 +303,8 @@ fn usable(mut nodes: Vec<Node>) -> Vec<Node> {
         let status = node.status.as_ref();
         let conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
         let ready = conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True");
-        let linux = status.and_then(|status| status.node_info.as_ref());
         let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
-        ready && !cordoned && linux.is_some_and(|info| info.operating_system == "linux")
+        ready && !cordoned && is_linux(node)
     });
     let keeps_out = |node: &Node| {
         let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref()).into_iter().flatten();

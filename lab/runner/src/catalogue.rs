@@ -317,8 +317,11 @@ fn entry(
             [SERIAL, BUSY, LONG, back_ends::TAG, MILLRACE].contains(&tag.as_str()) || tag.starts_with(MUTANT);
         if !known && !marks {
             bail!(
-                "{file}:{}: the tag @{tag} is no need that anything probes, no binary, not @serial, @busy, @long, @millrace or @every-back-end, and names no defect",
-                scenario.position.line
+                "{file}:{}: unknown tag @{tag}: what a scenario needs of the machine is one of {}, its binaries beside the plugin of {}; others are @{SERIAL}, @{BUSY}, @{LONG}, @{MILLRACE}, @{} and @{MUTANT}NAME",
+                scenario.position.line,
+                NEEDS.join(", "),
+                OPTIONAL.join(", "),
+                back_ends::TAG
             );
         }
         if !tags.contains(tag) {

@@ -253,7 +253,11 @@ mod tests {
         let names: Vec<&str> = catalogue.entries.iter().map(|entry| entry.id.as_str()).collect();
         let unique: BTreeSet<&str> = names.iter().copied().collect();
         let twice = names.iter().filter(|name| names.iter().filter(|other| other == name).count() > 1);
-        assert_eq!(twice.collect::<Vec<_>>(), Vec::<&&str>::new(), "one title, two scenarios");
+        assert_eq!(
+            twice.collect::<Vec<_>>(),
+            Vec::<&&str>::new(),
+            "two scenarios with one id: of a title it has the first {TITLE} characters, without articles and placeholders"
+        );
         let aliases = Aliases::read(&root).unwrap();
         assert_eq!(aliases.faults(&names), Vec::<String>::new(), "{ALIASES}");
 

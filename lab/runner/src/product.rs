@@ -163,8 +163,15 @@ impl Reader<'_> {
 
     /// Texts by name.
     fn texts(&mut self, field: &str, value: Option<&Value>) -> BTreeMap<String, String> {
-        let fields = value.and_then(Value::as_object).into_iter().flatten();
-        fields.map(|(name, text)| (name.clone(), self.text(&format!("{field}.{name}"), Some(text)))).collect()
+        let Some(value) = value else { return BTreeMap::new() };
+        let Some(fields) = value.as_object() else {
+            self.fault(field, value, "a map is wanted, from a name to a text");
+            return BTreeMap::new();
+        };
+        fields
+            .iter()
+            .map(|(name, text)| (name.clone(), self.text(&format!("{field}.{name}"), Some(text))))
+            .collect()
     }
 
     fn claims(&mut self, value: Option<&Value>) -> Vec<String> {
@@ -265,8 +272,13 @@ impl Reader<'_> {
             Vec::new()
         });
         let settings = self.texts("deployed.settings", fields.get("settings"));
-        let image = fields.get("image").and_then(Value::as_array).into_iter().flatten();
-        let image = image.map(|path| self.text("deployed.image", Some(path)).into()).collect();
+        let image = fields.get("image").map_or(&[][..], |value| {
+            value.as_array().map(Vec::as_slice).unwrap_or_else(|| {
+                self.fault("deployed.image", value, "a list of paths is wanted");
+                &[]
+            })
+        });
+        let image = image.iter().map(|path| self.text("deployed.image", Some(path)).into()).collect();
         let objects = Objects { all, settings, image };
         for place in objects.lost() {
             self.fault("deployed.settings", &Value::from(place), "no such object or field");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A run, inside the sandbox: probes, scenarios, reports.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -102,25 +103,29 @@ async fn give_up(plan: &Plan, mut termination: Termination) -> anyhow::Result<Ex
     Ok(Exit::Interrupted)
 }
 
-/// Waits until what the run made in somebody's cluster is removed, which may take minutes. A second signal ends the wait.
+/// Waits until what the run made in somebody's cluster is removed, which may take minutes. Whoever insists ends the wait.
 async fn to_the_end(
     mut removed: BoxFuture<'_, anyhow::Result<()>>,
     interrupted: bool,
     termination: &mut Termination,
 ) -> anyhow::Result<()> {
-    let mut signals = u8::from(interrupted);
-    loop {
-        if signals == 1 {
-            eprintln!("cnilab: removing what the run made in the cluster; one more signal leaves it there");
-        }
+    let failed = "cannot remove what the run made in the cluster";
+    if !interrupted {
         tokio::select! {
-            removed = &mut removed => return removed.context("cannot remove what the run made in the cluster"),
-            () = termination.came() => signals += 1,
+            removed = &mut removed => return removed.context(failed),
+            () = termination.came() => {}
         }
-        anyhow::ensure!(
-            signals < 2,
+    }
+    // A terminal that has gone is no reason to stop.
+    let _ = writeln!(
+        std::io::stderr(),
+        "cnilab: removing what the run made in the cluster; one more Ctrl-C leaves it there"
+    );
+    tokio::select! {
+        removed = &mut removed => removed.context(failed),
+        () = termination.came_from_somebody() => anyhow::bail!(
             "what the run made in the cluster is still there, and its nodes may be as a scenario left them: cnilab clean --kubeconfig FILE"
-        );
+        ),
     }
 }
 
@@ -230,6 +235,14 @@ impl Termination {
             _ = self.term.recv() => {}
             _ = self.int.recv() => {}
             _ = self.hup.recv() => {}
+        }
+    }
+
+    /// The same, but for the end of the terminal, which a shell and the kernel tell each.
+    async fn came_from_somebody(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.int.recv() => {}
         }
     }
 }

@@ -20,6 +20,7 @@ use cluster::front::denials;
 use cluster::{
     Chaos, Cluster, Fault, Filter, Installed, LabError, Leftovers, Node, NodePlan, PodName, PodStart,
 };
+use k8s_openapi::api::core::v1::Namespace;
 use kubelet::account;
 pub use kubelet::options::scaled;
 use kubelet::{ClusterOptions, NetnsCluster};
@@ -227,6 +228,31 @@ impl Tier {
     #[must_use]
     pub fn has_no_plugin(&self) -> bool {
         matches!(&self.0, Parts::Remote(cluster) if cluster.is_whole())
+    }
+
+    /// Checks that programs of the product can be run in a pod's network beside its containers.
+    ///
+    /// # Errors
+    /// Its nodes do not have them.
+    pub fn has_programs(&self) -> Result<(), LabError> {
+        match &self.0 {
+            Parts::Embedded(..) => Ok(()),
+            Parts::Remote(_) => {
+                let what = "run a program of the product in a pod, beside its containers";
+                Err(LabError::unsupported(remote::TIER, what))
+            }
+        }
+    }
+
+    /// Checks that a namespace is the run's, and goes with it.
+    ///
+    /// # Errors
+    /// It is somebody's.
+    pub fn may_change(&self, namespace: &Namespace) -> Result<(), LabError> {
+        match &self.0 {
+            Parts::Embedded(..) => Ok(()),
+            Parts::Remote(cluster) => cluster.may_change(namespace),
+        }
     }
 
     /// True if the end of a pod's start has the plugin's error code. The kubelet of a real runtime has its message only.

@@ -111,7 +111,8 @@ fn stopped(event: Step<LabWorld>) -> Option<(Verdict, String)> {
     match event {
         Step::Started | Step::Passed(..) => None,
         Step::Skipped | Step::Failed(.., StepError::NotFound) => {
-            Some((Verdict::Inconclusive, "no step of this lab matches this line".to_owned()))
+            let why = "no step of this lab matches this line, with this keyword: `cnilab steps WORD` prints those with a word in them";
+            Some((Verdict::Inconclusive, why.to_owned()))
         }
         Step::Failed(.., StepError::AmbiguousMatch(error)) => {
             Some((Verdict::Inconclusive, format!("several steps match this line: {error}")))

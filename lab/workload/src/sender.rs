@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use cluster::traffic::{CALLED, CALLER, SENDER_PORTS};
@@ -19,6 +19,8 @@ use crate::{app, client, line};
 
 /// Deadline of a connection: below the first retransmission, so that none sends a second packet.
 const CONNECTION: Duration = Duration::from_millis(900);
+/// Pause after which answers are told of that are no power of two.
+const SAID: Duration = Duration::from_millis(100);
 /// Deadline of an answer to a datagram: a proxy may wait for a resolver that is silent, and says so ([`crate::proxy::PATIENCE`]).
 const ANSWER: Duration = Duration::from_millis(1500);
 
@@ -54,8 +56,8 @@ struct Tally {
     sent: Cell<u64>,
     /// Of each kind.
     answered: Vec<Cell<u64>>,
-    /// The last that was said.
-    said: Cell<(u64, u64)>,
+    /// The last that was said, and when.
+    said: Cell<(u64, u64, Option<Instant>)>,
 }
 
 impl Tally {
@@ -67,10 +69,11 @@ impl Tally {
         }
         let (sent, answered) = (self.sent.get(), self.answered());
         // Seldom enough for a log.
-        let (sent_before, answered_before) = self.said.get();
+        let (sent_before, answered_before, at) = self.said.get();
         let is_due = |now: u64, before: u64| now != before && now.is_power_of_two();
-        if is_due(sent, sent_before) || is_due(answered, answered_before) {
-            self.said.set((sent, answered));
+        let is_old = answered != answered_before && at.is_none_or(|at| at.elapsed() > SAID);
+        if is_old || is_due(sent, sent_before) || is_due(answered, answered_before) {
+            self.said.set((sent, answered, Some(Instant::now())));
             line::announce(&format!("sent {sent}, answered {answered}"))?;
         }
         Ok(())

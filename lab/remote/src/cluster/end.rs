@@ -133,8 +133,12 @@ impl RemoteCluster {
             left.note(self.lift_disk(&node, &directory).await);
         }
         let baseline = Arc::clone(&self.session().baseline().nodes);
-        let restored = self.nodes.iter().zip(baseline.iter()).map(|(node, before)| restore(node, before));
-        for its in join_all(restored).await {
+        let nodes = self.nodes.iter().zip(baseline.iter());
+        let restored = join_all(nodes.map(|(node, before)| restore(node, before, &changes.made))).await;
+        if restored.iter().all(Leftovers::is_empty) {
+            self.session().baseline().changes.made.clear();
+        }
+        for its in restored {
             left.extend(its);
         }
         if changes.trusts_others && left.note(self.trust_its_own().await) {

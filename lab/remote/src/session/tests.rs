@@ -57,7 +57,7 @@ fn nodes_are_those_that_pods_can_run_on_in_order() {
     assert_eq!(names, ["b", "c", "a-control-plane"]);
 }
 
-/// A node's hand: its directories are empty and have the mode 0755, and it tells of what it is asked to change.
+/// A node's hand: its directories are empty and have the mode 0755, there is no `/srv`, and it tells of what it is asked to change.
 async fn hand(changed: mpsc::UnboundedSender<Work>) -> Hand {
     let (near, mut far) = tokio::io::duplex(1 << 16);
     far.write_all(b"ready hand\n").await.unwrap();
@@ -68,6 +68,7 @@ async fn hand(changed: mpsc::UnboundedSender<Work>) -> Hand {
             let order: Order = serde_json::from_str(&line).unwrap();
             let answer = match order.work {
                 Work::List { .. } => Answer::Entries(Vec::new()),
+                Work::Look { path } if path.starts_with("/srv") => Answer::Entries(Vec::new()),
                 Work::Look { .. } => {
                     let entry = json!({
                         "name": "", "kind": "directory", "mode": 0o755, "owner": [0, 0], "size": 0, "inode": [0, 0],
@@ -151,15 +152,27 @@ async fn nodes_of_an_interrupted_scenario_are_what_they_were() {
     let directory = PathBuf::from("/etc/cni/net.d");
     hand.set_mode(&directory, 0).await.unwrap();
     hand.set_immutable(&directory, true).await.unwrap();
+    hand.make_directory(Path::new("/srv/other")).await.unwrap();
+    hand.make_directory(Path::new("/etc/cni")).await.unwrap();
     session.end().await.unwrap();
     let immutable = |immutable| Work::SetImmutable { path: directory.clone(), immutable };
     let mode = |mode| Work::SetMode { path: directory.clone(), mode };
-    let [closed @ .., open, again, made, list] =
-        std::array::from_fn::<_, 6, _>(|_| changed.try_recv().unwrap());
-    assert_eq!(closed, [mode(0), immutable(true)]);
-    assert_eq!([open, again], [immutable(false), mode(0o755)], "the last first");
-    assert_eq!(made, Work::MakeDirectory { path: directory.clone() });
-    assert!(matches!(list, Work::Write { path, .. } if path == directory.join("10-net.conflist")));
+    let changes: Vec<_> = std::iter::from_fn(|| changed.try_recv().ok()).collect();
+    let made = |path: &str| Work::MakeDirectory { path: path.into() };
+    let written =
+        |work: &Work| matches!(work, Work::Write { path, .. } if *path == directory.join("10-net.conflist"));
+    let wanted = [
+        mode(0),
+        immutable(true),
+        made("/srv/other"),
+        made("/etc/cni"),
+        immutable(false),
+        mode(0o755),
+        made("/etc/cni/net.d"),
+    ];
+    assert_eq!(changes[..wanted.len()], wanted);
+    assert!(changes.iter().any(written), "{changes:?}");
+    assert_eq!(changes.last(), Some(&Work::Remove { path: "/srv/other".into() }));
     let now = Api::<Node>::all(server.client()).get("n").await.unwrap();
     assert_eq!(now.metadata.labels, Some([("zone".to_owned(), "a".to_owned())].into()));
 }

@@ -126,6 +126,19 @@ fn each_mistake_is_named_with_field_and_value_all_at_once() {
 }
 
 #[test]
+fn a_value_of_another_form_is_no_empty_one() {
+    let objects = "deployed: {objects: none.yaml, settings: [x], image: /usr}\nerrors: [x]";
+    let error = parse(&WHOLE.replace("deployed: binaries", objects)).unwrap_err().to_string();
+    for told in [
+        r#"deployed.settings: ["x"]: a map is wanted"#,
+        r#"deployed.image: "/usr": a list of paths is wanted"#,
+        r#"errors: ["x"]: a map is wanted"#,
+    ] {
+        assert!(error.contains(told), "{told} is not in {error}");
+    }
+}
+
+#[test]
 fn every_adapter_says_of_each_capability_whether_it_has_it_or_why_not() {
     let dir = Workspace::find().unwrap().root.join("scenarios/products");
     let mut names = Vec::new();

@@ -44,6 +44,8 @@ use objects::{CONFIG_MAP, CONTAINER};
 
 /// Default deadline of the agent.
 const SOON: Duration = Duration::from_secs(30);
+/// Deadline of what a cluster says about a pod that is late.
+const STATED: Duration = Duration::from_secs(5);
 
 /// Deployment of the node agent in a scenario.
 #[derive(Debug, Default)]
@@ -63,8 +65,8 @@ pub struct AgentPlan {
     pub before: BTreeMap<String, Vec<u8>>,
     /// State of steps that compare pods.
     pub remembered: leaving::Remembered,
-    /// Its containers before the node's last reboot.
-    pub rebooted: Vec<String>,
+    /// Its containers before the node's last reboot, or the kill.
+    pub former: Vec<String>,
     /// Last answer of its socket.
     pub answered: asked::Answered,
     /// Capabilities that its container lacks.
@@ -177,8 +179,8 @@ async fn ready(world: &mut LabWorld, deadline: Duration) -> Step {
     let waited = eventually(world, deadline, async |world| {
         let pods = agents(world).await?;
         let staying = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
-        let rebooted = &world.agent.rebooted;
-        let is_of_before = |pod: &Value| containers(pod).any(|id| rebooted.contains(id));
+        let former = &world.agent.former;
+        let is_of_before = |pod: &Value| containers(pod).any(|id| former.contains(id));
         let ready = staying.clone().filter(|pod| is_ready(pod) && !is_of_before(pod)).count();
         // A node that is an object alone has a pod as well, which nobody starts.
         let most = world.cluster().await?.nodes().len();
@@ -206,7 +208,7 @@ async fn started_by_lab(world: &mut LabWorld) -> Step {
         let name = PodName::in_system(pod["metadata"]["name"].as_str().unwrap_or_default());
         let node = tier.nodes().into_iter().find(|node| pod["spec"]["nodeName"] == *node.name());
         let Some(node) = node else { continue };
-        if let Err(error @ LabError::Harness { .. }) = node.pod_started(&name, Duration::ZERO).await {
+        if let Err(error @ LabError::Harness { .. }) = node.pod_started(&name, STATED).await {
             return Err(error.into());
         }
     }
@@ -356,7 +358,11 @@ async fn killed(world: &mut LabWorld) -> Step {
         let pod = agent(world).await?;
         process(world, &pod, CONTAINER).await
     });
-    process.await?.signal(Signal::Kill).await
+    let process = process.await?;
+    // A kubelet tells late of what has ended.
+    let pods = agents(world).await?;
+    world.agent.former.extend(pods.iter().flat_map(containers).cloned());
+    process.signal(Signal::Kill).await
 }
 
 /// Waits until the pod that `it` means runs, however many starts that takes.

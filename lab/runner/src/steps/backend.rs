@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Back ends: the node's request, features that its kernel lacks or denies, foreign rules, and the plugin's choice with its reason.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -206,7 +207,6 @@ pub(super) enum Form {
 }
 
 pub(super) fn forms(network: &LiveNetwork) -> Vec<Form> {
-    let is_ours = |chain: &str, text: &str| chain.starts_with("ISTIO_") || text.contains("ISTIO_");
     let held = |legacy: bool| {
         let rules = network.rules.iter().filter(|rule| rule.is_legacy() == legacy && rule.family != "inet");
         let chains = network.tables.iter().filter(|table| table.is_legacy() == legacy);
@@ -223,13 +223,28 @@ pub(super) fn forms(network: &LiveNetwork) -> Vec<Form> {
     regex = "^its namespace holds one set of rules, that of (nft-compat|nft|iptables-nft|iptables-legacy)$"
 )]
 async fn one_set(world: &mut LabWorld, name: String) -> Step {
-    let found = forms(&network(world).await?);
+    let network = network(world).await?;
+    let found = forms(&network);
     let wanted = match name.as_str() {
         "iptables-legacy" => Form::Legacy,
         "nft" => Form::Native,
         _ => Form::Compat,
     };
-    expect_eq("the forms of its rules", &found, &vec![wanted])
+    expect_eq("the forms of its rules", &found, &vec![wanted])?;
+    let twice = twice(&network);
+    expect(twice.is_empty(), || format!("there twice: {twice:?}"))
+}
+
+/// Our rules that a chain has more than once, legacy ones as well: no set has two alike.
+fn twice(network: &LiveNetwork) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let ours = network.rules.iter().filter(|rule| is_ours(&rule.chain, &rule.text));
+    let shown = ours.map(|rule| format!("{} {} {} {}", rule.family, rule.table, rule.chain, rule.text));
+    shown.filter(|rule| !seen.insert(rule.clone())).collect()
+}
+
+fn is_ours(chain: &str, text: &str) -> bool {
+    chain.starts_with("ISTIO_") || text.contains("ISTIO_")
 }
 
 #[then("the rules that its network left are the same, in the same order")]

@@ -150,7 +150,8 @@ async fn made_again(world: &mut LabWorld, how: String) -> Step {
 }
 
 fn is_configuration(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|kind| kind == "conf" || kind == "conflist")
+    let kinds = ["conf", "conflist", "json"];
+    Path::new(name).extension().is_some_and(|kind| kinds.iter().any(|one| kind == *one))
 }
 
 /// Records every change in order.

@@ -202,7 +202,7 @@ async fn drained(world: &mut LabWorld, node: String) -> Step {
     let tier = world.cluster().await?;
     let (client, node) = (tier.client(), tier.node_named(&node)?.name().to_owned());
     let nodes: Api<Node> = Api::all(client.clone());
-    let cordon = Patch::Merge(json!({ "spec": { "unschedulable": true } }));
+    let cordon = Patch::Merge(tier.labelled(&json!({ "spec": { "unschedulable": true } })));
     nodes.patch(&node, &PatchParams::default(), &cordon).await.map_err(Stop::harness)?;
     let here = pods(world).await?.into_iter().filter(|pod| pod["spec"]["nodeName"] == *node);
     for pod in here {

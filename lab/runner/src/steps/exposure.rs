@@ -200,7 +200,7 @@ async fn redirected(world: &mut LabWorld, name: &str) -> Step {
     }
 }
 
-/// Waits until a proxy answers what each of its pods sends; until then, and for a while after it, nothing got past.
+/// Waits until a proxy answers what each of its pods sends, and answers again; until then, and for a while after it, nothing got past.
 #[then(regex = r#"^exposure of pod "([^"]+)" was 0$"#)]
 async fn zero(world: &mut LabWorld, name: String) -> Step {
     eventually(world, SOON, async |world| {
@@ -213,6 +213,7 @@ async fn zero(world: &mut LabWorld, name: String) -> Step {
     })
     .await?;
     // A pod that ran before has been answered long ago: what was done to it last has to show.
+    answered_again(world, &name).await?;
     throughout(world, AFTER, async |world| {
         while of(world, &name)?.next(Instant::now()).await? {}
         let exposure = judged(world, &name)?;
@@ -227,6 +228,29 @@ async fn zero(world: &mut LabWorld, name: String) -> Step {
     let sent: u64 = said(world, &name).await?.iter().map(|(_, said)| said.sent).sum();
     world.notes.push(format!("exposure of {name} was {} of at least {sent} packets", exposure.packets));
     expect(exposure.packets == 0, || format!("it was {exposure:?}"))
+}
+
+/// Waits until a proxy has answered each of its pods that run since then.
+async fn answered_again(world: &mut LabWorld, name: &str) -> Step {
+    let before = said(world, name).await?;
+    eventually(world, SOON, async |world| {
+        while of(world, name)?.next(Instant::now()).await? {}
+        if judged(world, name)?.packets > 0 {
+            return Ok(());
+        }
+        let (living, now) = (living(world, name).await?, said(world, name).await?);
+        let answered = |all: &[(String, Said)], pod: &str| {
+            all.iter().find(|(one, _)| one == pod).map_or(0, |(_, said)| said.answered)
+        };
+        let running = living.iter().filter(|pod| runs(pod)).map(ResourceExt::name_any);
+        let silent: Vec<_> = running.filter(|pod| answered(&now, pod) <= answered(&before, pod)).collect();
+        expect(silent.is_empty(), || format!("no proxy answers any more what {silent:?} send: {now:?}"))
+    })
+    .await
+}
+
+fn runs(pod: &PodObject) -> bool {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
 }
 
 /// Waits for the first packet that gets past.

@@ -71,6 +71,7 @@ async fn again(world: &mut LabWorld, container: String, more: String) -> Step {
 #[when(regex = r#"^istio-iptables runs in it as (its proxy|root) with "([^"]*)"$"#)]
 async fn tool(world: &mut LabWorld, who: String, arguments: String) -> Step {
     let name = world.it.clone();
+    world.cluster().await?.has_programs()?;
     world.start(&name).await?;
     let pod = world.it()?;
     let owner = if who == "root" { (0, 0) } else { (pod.proxy_uid(), pod.proxy_gid()) };

@@ -109,6 +109,13 @@ fn objects(world: &LabWorld) -> Result<Vec<Value>, Stop> {
         .map_err(|error| Stop::wrong(format!("it wrote no YAML: {error}")))
 }
 
+/// Number of the objects that are meant, of those that are rendered: where none is at all, none lacks.
+fn count(world: &LabWorld, is_meant: impl Fn(&Value) -> bool) -> Result<usize, Stop> {
+    let all = objects(world)?;
+    expect(!all.is_empty(), || "nothing is rendered at all")?;
+    Ok(all.into_iter().filter(is_meant).count())
+}
+
 fn find(world: &LabWorld, kind: &str, name: &str) -> Result<Value, Stop> {
     let objects = objects(world)?;
     let there = objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
@@ -151,19 +158,15 @@ fn is_there(world: &mut LabWorld, kind: String, name: String, namespace: String)
 
 #[then(regex = r"^there is no (\w+)$")]
 fn is_not_there(world: &mut LabWorld, kind: String) -> Step {
-    let there = objects(world)?.iter().filter(|object| object["kind"] == kind.as_str()).count();
+    let there = count(world, |object| object["kind"] == kind.as_str())?;
     expect_eq(&format!("the number of objects {kind}"), &there, &0)
 }
 
 #[then(regex = r#"^there is no (\w+) "([^"]+)"$"#)]
 fn none_is_named(world: &mut LabWorld, kind: String, name: String) -> Step {
     let is_meant =
-        |object: &&Value| object["kind"] == kind.as_str() && object["metadata"]["name"] == name.as_str();
-    expect_eq(
-        &format!("the number of objects {kind} {name}"),
-        &objects(world)?.iter().filter(is_meant).count(),
-        &0,
-    )
+        |object: &Value| object["kind"] == kind.as_str() && object["metadata"]["name"] == name.as_str();
+    expect_eq(&format!("the number of objects {kind} {name}"), &count(world, is_meant)?, &0)
 }
 
 #[then("nothing is rendered")]

@@ -25,15 +25,16 @@ async fn enforces(world: &mut LabWorld, namespace: String, level: String) -> Ste
     label_namespace(world, &namespace, "pod-security.kubernetes.io/enforce", &level).await
 }
 
-/// Adds a label to a namespace, which may have others.
+/// Adds a label to a namespace, which may have others, but is nobody else's.
 pub(super) async fn label_namespace(world: &mut LabWorld, name: &str, key: &str, value: &str) -> Step {
     let tier = world.cluster().await?;
     let metadata = json!({ "name": name, "labels": { key: value } });
     let namespaces: Api<Namespace> = Api::all(tier.client());
-    if namespaces.get_opt(name).await.map_err(Stop::harness)?.is_none() {
+    let Some(found) = namespaces.get_opt(name).await.map_err(Stop::harness)? else {
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata });
         return Ok(tier.apply(namespace).await.map(drop)?);
-    }
+    };
+    tier.may_change(&found)?;
     let patch = Patch::Merge(json!({ "metadata": metadata }));
     namespaces.patch(name, &PatchParams::default(), &patch).await.map(drop).map_err(Stop::harness)
 }

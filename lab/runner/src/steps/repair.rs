@@ -98,9 +98,9 @@ async fn former(world: &mut LabWorld) -> Step {
     });
     let node = files(world).await?;
     let file = node.paths.cache_dir.join("results/lab-net-former-eth0");
-    node.write(&file, entry.to_string()).await?;
     let address = address.parse().map_err(Stop::harness)?;
-    Ok(world.cluster().await?.kubelet()?.leave_namespace("former", address).await?)
+    world.cluster().await?.kubelet()?.leave_namespace("former", address).await?;
+    node.write(&file, entry.to_string()).await
 }
 
 /// It is as the former pod left it.

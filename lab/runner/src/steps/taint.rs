@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::agent::bare;
 use super::agent::objects::CONTAINER;
-use crate::steps::wait::eventually;
+use crate::steps::wait::{eventually, throughout};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect, expect_eq};
 
@@ -24,6 +24,9 @@ mod leading;
 
 /// Deadline of a decision. A controller acts within milliseconds, on a machine that may be busy.
 pub(super) const SOON: Duration = Duration::from_secs(20);
+
+/// Window in which a controller that goes on would change something more.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// The node that is more than an object.
 const REAL: &str = "the node";
@@ -212,7 +215,7 @@ async fn has(world: &mut LabWorld, node: String, wanted: String, within: String)
         .await
 }
 
-/// The controller logs the reason.
+/// The controller logs the reason; the taint is still there a while after it.
 #[then(regex = r#"^the taint stays on node "([^"]+)": "(.*)"$"#)]
 async fn stays(world: &mut LabWorld, node: String, why: String) -> Step {
     let before = keys(world, &node).await?;
@@ -228,7 +231,7 @@ async fn stays(world: &mut LabWorld, node: String, why: String) -> Step {
         )
     })
     .await?;
-    expect_eq("the taints", &keys(world, &node).await?, &before)
+    throughout(world, QUIET, async |world| expect_eq("the taints", &keys(world, &node).await?, &before)).await
 }
 
 /// Pod without a node.

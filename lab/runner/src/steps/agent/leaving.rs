@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The agent's pod goes, and comes back or not: what it leaves on the node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use cluster::condition::is_ready;
+use cluster::hand::Kind;
 use cluster::{DAEMONSET, PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -39,6 +40,8 @@ type Mark = ((u64, u64), (i64, i64));
 #[derive(Debug, Default)]
 pub struct Remembered {
     files: BTreeMap<String, Mark>,
+    /// Names of the files in its directory of the node's `/run`: what is in them may be renewed.
+    running: BTreeSet<String>,
     pods: Vec<String>,
     /// Pods that started during a rollout or at once, and their results.
     pub started: Vec<(String, PodStart)>,
@@ -51,6 +54,12 @@ async fn installed(world: &mut LabWorld) -> Result<BTreeMap<String, Mark>, Stop>
     Ok(found.into_iter().map(|entry| (entry.name, (entry.inode, entry.modified))).collect())
 }
 
+async fn running(world: &mut LabWorld) -> Result<BTreeSet<String>, Stop> {
+    let node = files(world).await?;
+    let entries = node.hand.list(&node.paths.run_dir).await?.into_iter();
+    Ok(entries.filter(|entry| entry.kind == Kind::File).map(|entry| entry.name).collect())
+}
+
 fn uid(pod: &Value) -> String {
     pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
 }
@@ -60,6 +69,7 @@ fn uid(pod: &Value) -> String {
 #[when("what is installed is remembered")]
 async fn remember(world: &mut LabWorld) -> Step {
     world.agent.remembered.files = installed(world).await?;
+    world.agent.remembered.running = running(world).await?;
     remember_pods(world).await
 }
 
@@ -69,7 +79,7 @@ pub(super) async fn remember_pods(world: &mut LabWorld) -> Step {
     Ok(())
 }
 
-/// Configuration and binary are still the same files (inodes).
+/// Configuration and binary are still the same files (inodes), and what the plugin reads of the agent is there.
 #[then("what is installed was not touched")]
 async fn untouched(world: &mut LabWorld) -> Step {
     let now = installed(world).await?;
@@ -77,7 +87,10 @@ async fn untouched(world: &mut LabWorld) -> Step {
     if before.is_empty() {
         return Err(Stop::harness("nothing was remembered"));
     }
-    expect(now == *before, || format!("it is {now:?}, and was {before:?}"))
+    expect(now == *before, || format!("it is {now:?}, and was {before:?}"))?;
+    let stay = running(world).await?;
+    let gone: Vec<_> = world.agent.remembered.running.difference(&stay).collect();
+    expect(gone.is_empty(), || format!("{gone:?} went"))
 }
 
 fn sets(world: &LabWorld) -> Result<Api<DaemonSet>, Stop> {
@@ -287,11 +300,15 @@ pub(super) async fn run_to_its_end(world: &mut LabWorld, name: &str, pod: Value)
     Ok(ended)
 }
 
-/// The file is there, or not.
+/// The program is there, whole, and can be run; or nothing is.
 #[then(regex = "^the plugin's binary is (on the node|gone)$")]
 async fn binary(world: &mut LabWorld, wanted: String) -> Step {
     let node = files(world).await?;
-    let path = node.paths.bin_dir.join(PLUGIN);
-    let there = node.exists(&path).await?;
-    expect(there == (wanted == "on the node"), || format!("{there}: {}", path.display()))
+    let there = node.hand.look(&node.paths.bin_dir.join(PLUGIN)).await?;
+    let whole = several::own_plugin(world)?.len() as u64;
+    let is_there = there
+        .as_ref()
+        .is_some_and(|entry| entry.kind == Kind::File && entry.mode & 0o111 == 0o111 && entry.size == whole);
+    let holds = if wanted == "gone" { there.is_none() } else { is_there };
+    expect(holds, || format!("{PLUGIN} of {whole} bytes is {there:?}"))
 }

@@ -71,7 +71,7 @@ async fn reboots(world: &mut LabWorld) -> Step {
     // A kubelet tells late of pods that are gone.
     let agents = agents(world).await?;
     let here = agents.iter().filter(|pod| pod["spec"]["nodeName"] == *name);
-    world.agent.rebooted = here.flat_map(containers).cloned().collect();
+    world.agent.former = here.flat_map(containers).cloned().collect();
     exposure::begin_anew(world);
     Ok(tier.machines()?.reboot(&name, world.node.configuration).await?)
 }

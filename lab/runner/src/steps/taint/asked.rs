@@ -6,10 +6,10 @@ use std::time::Duration;
 use cluster::{Asked, Effect, Fault, Verb};
 use cucumber::{given, then, when};
 
-use super::SOON;
 use super::controller::user;
+use super::{QUIET, SOON};
 use crate::steps::agent::bare;
-use crate::steps::wait::within;
+use crate::steps::wait::{throughout, within};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 
@@ -70,20 +70,24 @@ async fn on_its_way(world: &mut LabWorld, node: String) -> Step {
     within(&**tier, SOON, arrived, || Stop::wrong("no node was patched")).await
 }
 
-/// Number of a user's successful patches of a node.
-async fn changes(world: &mut LabWorld, user: &str, node: &str) -> Result<usize, Stop> {
-    let is_change = |one: &Asked| is_patch(one, user, node) && one.code == Some(200);
-    Ok(world.cluster().await?.front()?.count(&is_change))
+/// So many patches of a node by a user succeeded or are on their way, and for a while no other.
+async fn changed_by(world: &mut LabWorld, user: &str, node: &str, wanted: usize) -> Step {
+    let is_change = |one: &Asked| is_patch(one, user, node) && one.code.is_none_or(|code| code == 200);
+    throughout(world, QUIET, async |world| {
+        let changes = world.cluster().await?.front()?.count(&is_change);
+        expect_eq("the number of changes", &changes, &wanted)
+    })
+    .await
 }
 
-/// Counts successful patches.
+/// Counts patches that succeeded.
 #[then(regex = r#"^the taint controller changed node "([^"]+)" (\d+) times?$"#)]
 async fn changed(world: &mut LabWorld, node: String, wanted: usize) -> Step {
-    expect_eq("the number of changes", &changes(world, &user(), &node).await?, &wanted)
+    changed_by(world, &user(), &node, wanted).await
 }
 
 #[then(regex = r"^the node agent changed the node (\d+) times?$")]
 async fn agent_changed(world: &mut LabWorld, wanted: usize) -> Step {
     let node = world.cluster().await?.node()?.name().to_owned();
-    expect_eq("the number of changes", &changes(world, &cluster::plugin_user(), &node).await?, &wanted)
+    changed_by(world, &cluster::plugin_user(), &node, wanted).await
 }
