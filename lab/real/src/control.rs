@@ -11,11 +11,13 @@ use std::time::Duration;
 use ::front::Upstream;
 use apiserver::{ApiServer, Authority, PkiError, Subject};
 use cluster::{Identity, Issuer as _};
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use listen::ServerHandle;
 use rcgen::KeyPair;
 use tokio::sync::{Mutex, MutexGuard};
+use tower::timeout::TimeoutLayer;
 
 use crate::error::Error;
 use crate::family::families;
@@ -33,6 +35,8 @@ pub const PORT: u16 = 6443;
 /// First address of the services' range: that of `kubernetes.default`.
 pub const SERVICE: &str = "10.96.0.1";
 const SERVICES: [&str; 2] = ["10.96.0.0/16", "fd00:96::/112"];
+/// Longest wait for the begin of an answer; a watch may then go on. A server gives up its own work after 60 s (`--request-timeout`).
+const SILENCE: Duration = Duration::from_secs(90);
 /// Client port of etcd.
 const ETCD: &str = "http://127.0.0.1:2379";
 const ETCD_PEER: &str = "http://127.0.0.1:2380";
@@ -159,7 +163,8 @@ impl Control {
         write_all(&authority, files)?;
         let etcd = Program::start(None, &programs.etcd, &etcd(&directory), &[], logs).await?;
         let mut api = Restartable::start(&programs.apiserver, apiserver(files), logs).await?;
-        let client = Client::try_from(config(&kubeconfig).await?)?;
+        let client = ClientBuilder::try_from(config(&kubeconfig).await?)?;
+        let client = client.with_layer(&TimeoutLayer::new(SILENCE)).build();
         ready(api.running.get_mut(), &client).await?;
         let controllers = Restartable::start(&programs.controllers, controllers(files), logs).await?;
         let scheduler = Program::start(None, &programs.scheduler, &scheduler(files), &[], logs).await?;

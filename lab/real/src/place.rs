@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use nix::sched::{CloneFlags, setns, unshare};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -14,6 +15,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::error::Error;
 
@@ -47,6 +49,9 @@ fn hidden_by(path: &Path) -> Option<&'static str> {
     KEPT.into_iter().chain([RUN]).find(|own| path.starts_with(own))
 }
 
+/// Deadline of a first process, and of a program that runs to its end, on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(120);
+
 /// First line of the first process.
 const READY: &str = "ready node";
 
@@ -79,8 +84,11 @@ impl Place {
         })
         .await?;
         if let Some(out) = first.stdout.take() {
-            let line = BufReader::new(out).lines().next_line().await;
-            if !line.is_ok_and(|line| line.is_some_and(|line| line == READY)) {
+            let mut lines = BufReader::new(out).lines();
+            let line = timeout(DEADLINE, lines.next_line()).await;
+            if !matches!(line, Ok(Ok(Some(line))) if line == READY) {
+                // It may hang: whatever it has said is enough.
+                first.start_kill().map_err(|e| Error::System("end a node's first process", e))?;
                 let output =
                     first.wait_with_output().await.map_err(|e| Error::System("wait for a node", e))?;
                 return Err(Error::Other(
@@ -181,7 +189,13 @@ impl Place {
             // A program that gives up early says why on its standard error.
             let _ = stdin.write_all(input.as_bytes()).await;
         }
-        let output = child.wait_with_output().await.map_err(|e| Error::System("wait for a program", e))?;
+        let Ok(output) = timeout(DEADLINE, child.wait_with_output()).await else {
+            return Err(Error::Other(
+                "run a program on a node",
+                format!("it does not end within {DEADLINE:?}"),
+            ));
+        };
+        let output = output.map_err(|e| Error::System("wait for a program", e))?;
         if output.status.success() {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
-use tokio::time::{Instant, interval};
+use tokio::time::{Instant, interval, timeout_at};
 
 use crate::error::Error;
 use crate::place::Place;
@@ -68,7 +68,7 @@ impl Program {
         let (mut due, end) = (interval(LOOK), Instant::now() + deadline);
         loop {
             due.tick().await;
-            if let Some(found) = look().await {
+            if let Ok(Some(found)) = timeout_at(end, look()).await {
                 return Ok(found);
             }
             self.goes_on()?;

@@ -43,13 +43,14 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// The list of its network: the first that there is.
-    pub(crate) fn network(&self) -> Value {
+    /// Name and content of the list of its network: the first that there is.
+    pub(crate) fn network(&self) -> Option<(&str, Value)> {
         let mut lists = self.configurations.iter().filter_map(|(name, content)| match content {
-            Content::File(text, _) if name.ends_with(".conflist") => Some(text),
+            Content::File(text, _) if name.ends_with(".conflist") => Some((name, text)),
             _ => None,
         });
-        lists.next().and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default()
+        let (name, text) = lists.next()?;
+        Some((name, serde_json::from_slice(text).unwrap_or_default()))
     }
 
     /// Configurations that are no longer there.

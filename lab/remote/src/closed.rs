@@ -7,17 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::NodePaths;
 use cluster::hand::{Answer, Follow, Hand, Handed, PROMPT, Work};
+use cluster::{LabError, NodePaths, PRIMARY};
 use parking_lot::Mutex;
 
 use crate::baseline::Baseline;
+use crate::error::Error;
 
 /// A node's hand that notes what undoes its orders.
 #[derive(Debug)]
 pub(crate) struct Noting<H> {
     pub(crate) hand: H,
     pub(crate) node: String,
+    /// Name of the list of its network.
+    pub(crate) list: Option<String>,
     pub(crate) paths: NodePaths,
     pub(crate) baseline: Arc<Mutex<Baseline>>,
 }
@@ -73,9 +76,24 @@ fn unless_absent(done: Handed<()>) -> Handed<()> {
     }
 }
 
+impl<H> Noting<H> {
+    /// Scenarios call the list of a node's network [`PRIMARY`]: where it has another name, what they do to that file says nothing about the product.
+    fn names_list(&self, work: &mut Work) -> Result<(), Error> {
+        let Some(list) = self.list.as_ref().filter(|list| *list != PRIMARY) else { return Ok(()) };
+        let primary = self.paths.conf_dir.join(PRIMARY);
+        match work.paths_mut().iter().any(|path| **path == primary) {
+            true => {
+                Err(Error::Unsupported(format!("find the list of its network as {PRIMARY}: it is {list}")))
+            }
+            false => Ok(()),
+        }
+    }
+}
+
 #[async_trait]
 impl<H: Hand> Hand for Noting<H> {
-    async fn carry_out(&self, work: Work, deadline: Duration) -> Handed<Answer> {
+    async fn carry_out(&self, mut work: Work, deadline: Duration) -> Handed<Answer> {
+        self.names_list(&mut work).map_err(LabError::from)?;
         if let Some(undoes) = opens(&self.hand, &work).await? {
             self.baseline.lock().changes.closed.push((self.node.clone(), undoes));
         }

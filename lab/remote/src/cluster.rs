@@ -105,8 +105,12 @@ impl RemoteCluster {
     fn of(session: &Session, playing: usize) -> Self {
         let prefix = format!("cnilab-{}-{}", session.options.run, session.number());
         let view = View { session: session.clone(), prefix };
-        let node =
-            |name: &String| RemoteNode { name: name.clone(), view: view.clone(), network: Value::Null };
+        let node = |name: &String| RemoteNode {
+            name: name.clone(),
+            view: view.clone(),
+            list: None,
+            network: Value::Null,
+        };
         let nodes = session.nodes.iter().map(node).collect();
         Self { view, nodes, playing, bound: Mutex::default(), used: Mutex::default() }
     }
@@ -117,7 +121,9 @@ impl RemoteCluster {
         let now = try_join_all(self.nodes.iter().map(seen)).await?;
         let baseline = session.baseline().begin(now);
         for (node, before) in self.nodes.iter_mut().zip(baseline.iter()) {
-            node.network = before.network();
+            if let Some((list, network)) = before.network() {
+                (node.list, node.network) = (Some(list.to_owned()), network);
+            }
         }
         let (others, run) = (self.nodes.iter().skip(self.playing), (LABEL, session.options.run.as_str()));
         try_join_all(others.map(|node| cordon::lay(&session.client, &node.name, run))).await?;

@@ -30,7 +30,9 @@ const CALL: Duration = Duration::from_secs(60);
 pub(crate) struct RemoteNode {
     pub(crate) name: String,
     pub(crate) view: View,
-    /// The list of its network, where a scenario may change it.
+    /// Name of the list of its network, where a scenario may change it.
+    pub(crate) list: Option<String>,
+    /// That list.
     pub(crate) network: Value,
 }
 
@@ -130,7 +132,8 @@ impl Node for RemoteNode {
             self.view.session.lay_hand_again(&self.name).await?;
         }
         let (node, baseline) = (self.name.clone(), self.view.session.shared_baseline());
-        Ok(Arc::new(Noting { hand: self.its_hand()?, node, paths: self.directories(), baseline }))
+        let (hand, list) = (self.its_hand()?, self.list.clone());
+        Ok(Arc::new(Noting { hand, node, list, paths: self.directories(), baseline }))
     }
 
     async fn call_plugin(&self, call: CniCall) -> Result<CniAnswer, LabError> {

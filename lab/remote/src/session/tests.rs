@@ -147,11 +147,21 @@ async fn nodes_of_an_interrupted_scenario_are_what_they_were() {
     session.baseline().begin(vec![Before { configurations, plugins: Default::default(), node: before }]);
     server.upsert(node(json!({ "scenario": "x" }))).unwrap();
     let view = View { session: session.clone(), prefix: String::new() };
-    let it = RemoteNode { name: "n".to_owned(), view, network: Value::Null };
+    let it = RemoteNode {
+        name: "n".to_owned(),
+        view,
+        list: Some("10-net.conflist".to_owned()),
+        network: Value::Null,
+    };
     let hand = cluster::Node::hand(&it).await.unwrap();
     let directory = PathBuf::from("/etc/cni/net.d");
     hand.set_mode(&directory, 0).await.unwrap();
     hand.set_immutable(&directory, true).await.unwrap();
+    let unnamed = hand.read(&directory.join(cluster::PRIMARY)).await.unwrap_err().to_string();
+    assert!(
+        unnamed.contains("find the list of its network as 10-lab.conflist: it is 10-net.conflist"),
+        "{unnamed}"
+    );
     hand.make_directory(Path::new("/srv/other")).await.unwrap();
     hand.make_directory(Path::new("/etc/cni")).await.unwrap();
     session.end().await.unwrap();
