@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a scenario closes on a node, by mode or by the immutable flag, and what it makes outside of the directories that are looked at before and after it: noted
-//! before it is done, as a run that is interrupted leaves nobody else who knows.
+//! Undoing of what a scenario closes on a node, by mode or by the immutable flag, and makes outside of the directories that are looked at before and after it. It is
+//! noted before it is done, as a run that is interrupted leaves nobody else who knows.
 
 use std::path::PathBuf;
 use std::sync::Arc;

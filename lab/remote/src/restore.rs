@@ -80,7 +80,7 @@ async fn restore_files(hand: &dyn Hand, paths: &NodePaths, before: &Before, left
     }
 }
 
-/// What changes between a look and the patch, which replaces all taints, is looked at again.
+/// Labels, taints and cordon. The patch replaces all taints, so it fails on a node that has changed since the look, and both are done again.
 async fn restore_object(node: &RemoteNode, before: &Before) -> Result<(), Error> {
     let mut tries = 0..CONFLICTS;
     loop {

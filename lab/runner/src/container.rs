@@ -32,7 +32,7 @@ use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::locate::Workspace;
 use crate::plan::{Parts, Sut};
-use crate::run::Termination;
+use crate::termination::Termination;
 use crate::tier::{contained, images};
 use crate::{pack, report};
 

@@ -68,6 +68,7 @@ pub mod stopwatch;
 pub mod stress;
 pub mod sut;
 pub mod sweep;
+mod termination;
 pub mod tier;
 pub mod truth;
 pub mod up;
@@ -76,5 +77,6 @@ pub mod vocabulary;
 pub mod writer;
 
 mod start;
+mod termination;
 
 pub use start::start;

@@ -12,7 +12,6 @@ use cluster::Probe;
 use cucumber::{Cucumber, World as _, WriterExt as _, cli, event, gherkin, runner};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _, stream};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::board::{self, Board, Lines, Show};
 use crate::catalogue::{self, Catalogue, Depth, Entry};
@@ -25,6 +24,7 @@ use crate::plan::{Place, Plan, Sut};
 use crate::report::{Header, Report};
 use crate::steps::world::{Lab, LabWorld};
 use crate::sweep::{self, Cell, Measured, Sweep};
+use crate::termination::Termination;
 use crate::verdict::{Record, Verdict};
 use crate::writer::Writer;
 use crate::{evidence, junit, lacks, probe, stress};
@@ -210,41 +210,6 @@ fn beside(agent: &str) -> String {
     let (registry, name) = agent.rsplit_once('/').unwrap_or_default();
     let tag = name.split_once(':').map(|(_, tag)| format!(":{tag}")).unwrap_or_default();
     format!("{registry}/proxyv2{tag}")
-}
-
-/// The signals that end a run. Listening begins once and early: the first process of a pid namespace gets no signal that it
-/// has no handler for, and what comes between two listeners is lost.
-pub(crate) struct Termination {
-    term: Signal,
-    int: Signal,
-    hup: Signal,
-}
-
-impl Termination {
-    pub(crate) fn listen() -> anyhow::Result<Self> {
-        Ok(Self {
-            term: signal(SignalKind::terminate())?,
-            int: signal(SignalKind::interrupt())?,
-            hup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// Returns after one of them has arrived.
-    pub(crate) async fn came(&mut self) {
-        tokio::select! {
-            _ = self.term.recv() => {}
-            _ = self.int.recv() => {}
-            _ = self.hup.recv() => {}
-        }
-    }
-
-    /// The same, but for the end of the terminal, which a shell and the kernel tell each.
-    async fn came_from_somebody(&mut self) {
-        tokio::select! {
-            _ = self.term.recv() => {}
-            _ = self.int.recv() => {}
-        }
-    }
 }
 
 /// Runs every selected scenario that can run here; the others are entered with the reason.

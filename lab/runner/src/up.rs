@@ -19,7 +19,7 @@ use crate::cli::{Choice, Format, UpArgs};
 use crate::exit::{Exit, Usage};
 use crate::locate::Workspace;
 use crate::plan::{Place, Privilege, Task, UpPlan, WantedCluster};
-use crate::run::Termination;
+use crate::termination::Termination;
 use crate::tier::started::{self, WORKLOAD};
 use crate::tier::{Standing, netns};
 use crate::{board, report, sandbox, sut};
