@@ -68,7 +68,6 @@ pub mod stopwatch;
 pub mod stress;
 pub mod sut;
 pub mod sweep;
-mod termination;
 pub mod tier;
 pub mod truth;
 pub mod up;
