@@ -55,8 +55,13 @@ impl Call {
     }
 
     /// An object of this kind without unknown fields. With `fieldValidation=Strict` one that has any is refused, without a warning is sent.
-    pub(crate) fn object(&self, kind: &Kind, mut object: Value) -> Result<Value, ApiError> {
-        let unknown = schema::prune(kind, &mut object)?;
+    pub(crate) fn object(
+        &self,
+        kind: &Kind,
+        mut object: Value,
+        old: Option<&Value>,
+    ) -> Result<Value, ApiError> {
+        let unknown = schema::prune(kind, &mut object, old)?;
         match self.query.get("fieldValidation") {
             Some("Strict") if !unknown.is_empty() => {
                 let why = format!("strict decoding error: {}", unknown.join(", "));

@@ -92,12 +92,12 @@ impl ApiServer {
         self.shared.lock().store.get(key).ok().map(|object| (*object).clone())
     }
 
-    /// All objects of a kind, of every namespace.
+    /// All objects of a kind, of every namespace, as they are stored: whoever looks through them copies none.
     #[must_use]
-    pub fn all(&self, kind: &'static Kind) -> Vec<Value> {
+    pub fn all(&self, kind: &'static Kind) -> Vec<Arc<Value>> {
         let state = self.shared.lock();
         let (everywhere, any) = (Collection { kind, namespace: None }, Selector::default());
-        state.store.list(&everywhere, &any).map(|(_, object)| (**object).clone()).collect()
+        state.store.list(&everywhere, &any).map(|(_, object)| Arc::clone(object)).collect()
     }
 
     /// The newest resource version, for whoever waits for the next change.

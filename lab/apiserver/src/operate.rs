@@ -92,7 +92,7 @@ fn on_resource(
         return match call.verb {
             Verb::List => Ok((StatusCode::OK, Outcome::List(list::list(call, collection, store)?))),
             Verb::Create if !collection.needs_namespace() => {
-                let object = call.object(collection.kind, call.json()?)?;
+                let object = call.object(collection.kind, call.json()?, None)?;
                 if object["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty()) {
                     let why = "resourceVersion should not be set on objects to be created";
                     return Err(ApiError::Plain(why.to_owned()));
@@ -113,7 +113,7 @@ fn on_resource(
         (Verb::Get, Some("scale")) => Ok((StatusCode::OK, Outcome::Value(scale::of(&*store.get(&key)?)))),
         (Verb::Update | Verb::Patch, Some("scale")) => rescale(call, &key, store),
         (Verb::Update, None | Some("status")) => {
-            let object = call.object(key.kind, call.json()?)?;
+            let object = call.object(key.kind, call.json()?, None)?;
             if object["metadata"]["name"].as_str().is_none_or(str::is_empty) {
                 let why = format!(
                     "the name of the object ({name} based on URL) was undeterminable: name must be provided"
@@ -251,7 +251,7 @@ fn patch(
         (Ok(old), _) => patched(old, &body, kind)?,
         (Err(error), _) => return Err(error.clone()),
     };
-    let object = call.object(key.kind, object)?;
+    let object = call.object(key.kind, object, old.as_deref().ok())?;
     // A resource version in the patch is now in the object: one that is not the current one conflicts.
     let (code, write) = match old {
         Ok(_) => (StatusCode::OK, store.replacement(key, object, part)?),

@@ -21,7 +21,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 use crate::kinds::Kind;
@@ -67,16 +67,30 @@ fn type_of(kind: &Kind) -> Option<Typed> {
     })
 }
 
-/// Takes unknown fields out of an object, and says which.
+/// Takes unknown fields out of an object, and says which. Parts (`spec`, `status`) that are those of `old`, which is stored, have none.
 ///
 /// # Errors
 /// [`ApiError::BadRequest`] for a value of a wrong type.
-pub(crate) fn prune(kind: &Kind, object: &mut Value) -> Result<Vec<String>, ApiError> {
+pub(crate) fn prune(kind: &Kind, object: &mut Value, old: Option<&Value>) -> Result<Vec<String>, ApiError> {
     let Some(typed) = type_of(kind) else { return Ok(Vec::new()) };
+    let stored = take_stored(object, old);
     let known = typed(object).map_err(|error| unreadable(kind, &error.to_string()))?;
     let mut unknown = Vec::new();
-    keep(object, &known, "", &mut unknown);
+    keep(object, &known, &mut String::new(), &mut unknown);
+    if let Value::Object(fields) = object {
+        fields.extend(stored);
+    }
     Ok(unknown)
+}
+
+/// Takes the parts out of an object that it has in common with a stored one; its type is read from the rest.
+fn take_stored(object: &mut Value, old: Option<&Value>) -> Map<String, Value> {
+    let (Value::Object(fields), Some(Value::Object(old))) = (object, old) else { return Map::new() };
+    let (same, changed) = std::mem::take(fields).into_iter().partition(|(name, value)| {
+        !matches!(name.as_str(), "apiVersion" | "kind") && old.get(name) == Some(value)
+    });
+    *fields = changed;
+    same
 }
 
 /// An object that is none of its kind.
@@ -86,20 +100,26 @@ pub(crate) fn unreadable(kind: &Kind, why: &str) -> ApiError {
     ApiError::BadRequest(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
 }
 
-fn keep(object: &mut Value, known: &Value, path: &str, unknown: &mut Vec<String>) {
+/// `path` is the object's own.
+fn keep(object: &mut Value, known: &Value, path: &mut String, unknown: &mut Vec<String>) {
+    let own = path.len();
     match (object, known) {
         (Value::Object(fields), Value::Object(known)) => fields.retain(|name, value| {
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            path.push_str(if own == 0 { "" } else { "." });
+            path.push_str(name);
             match known.get(name) {
-                Some(known) => keep(value, known, &path, unknown),
+                Some(known) => keep(value, known, path, unknown),
                 None if value.is_null() => {}
                 None => unknown.push(format!("unknown field \"{path}\"")),
             }
+            path.truncate(own);
             known.contains_key(name)
         }),
         (Value::Array(items), Value::Array(known)) => {
             for (place, (item, known)) in items.iter_mut().zip(known).enumerate() {
-                keep(item, known, &format!("{path}[{place}]"), unknown);
+                path.push_str(&format!("[{place}]"));
+                keep(item, known, path, unknown);
+                path.truncate(own);
             }
         }
         _ => {}
@@ -113,7 +133,7 @@ mod tests {
     use super::*;
 
     fn pruned(plural: &str, mut object: Value) -> (Value, Vec<String>) {
-        let unknown = prune(Kind::find("", "v1", plural).unwrap(), &mut object).unwrap();
+        let unknown = prune(Kind::find("", "v1", plural).unwrap(), &mut object, None).unwrap();
         (object, unknown)
     }
 
@@ -129,6 +149,20 @@ mod tests {
     }
 
     #[test]
+    fn of_what_is_stored_the_changed_parts_alone_are_looked_at() {
+        let old =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "a"}});
+        let mut object = old.clone();
+        object["status"] = json!({"phase": "Running", "typo": 1});
+        let pods = Kind::find("", "v1", "pods").unwrap();
+        assert_eq!(prune(pods, &mut object, Some(&old)).unwrap(), ["unknown field \"status.typo\""]);
+        assert_eq!((&object["spec"], &object["status"]), (&old["spec"], &json!({"phase": "Running"})));
+        object["spec"]["typo"] = json!(1);
+        assert_eq!(prune(pods, &mut object, Some(&old)).unwrap(), ["unknown field \"spec.typo\""]);
+        assert_eq!(object["metadata"], old["metadata"]);
+    }
+
+    #[test]
     fn every_built_in_kind_has_a_type() {
         for kind in crate::kinds::KINDS.iter().filter(|kind| kind.backing == crate::kinds::Backing::BuiltIn) {
             // A definition brings what no server knows.
@@ -140,7 +174,8 @@ mod tests {
     fn a_value_of_another_type_is_refused() {
         let mut object =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": 1}});
-        let error = prune(Kind::find("", "v1", "configmaps").unwrap(), &mut object).unwrap_err().to_string();
+        let error =
+            prune(Kind::find("", "v1", "configmaps").unwrap(), &mut object, None).unwrap_err().to_string();
         assert!(
             error.starts_with("ConfigMap in version \"v1\" cannot be handled as a ConfigMap: "),
             "{error}"

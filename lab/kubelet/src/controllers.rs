@@ -24,6 +24,7 @@ pub mod replicaset;
 pub mod statefulset;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{ApiServer, Changes, Timestamp};
@@ -142,7 +143,7 @@ impl Controllers {
             _ => Vec::new(),
         };
         let now = Timestamp::now();
-        let one = |owner: &Value| match kind {
+        let one = |owner: &Arc<Value>| match kind {
             // The real API server rejects it: without a selector an owner neither claims nor releases.
             "Deployment" | "ReplicaSet" | "StatefulSet" if fit::is_empty(&owner["spec"]["selector"]) => {
                 Decision::default()
@@ -165,8 +166,9 @@ impl Controllers {
             // It adopts nothing here: scenarios have pods of its template beside its own.
             "DaemonSet" => {
                 let uid = Some(&owner["metadata"]["uid"]);
-                let own = pods.iter().filter(|pod| owned::controller(pod).map(|by| &by["uid"]) == uid);
-                daemonset::decide(owner, &others, &own.collect::<Vec<_>>())
+                let mut own = pods.iter().map(|pod| &**pod).collect::<Vec<_>>();
+                own.retain(|pod| owned::controller(pod).map(|by| &by["uid"]) == uid);
+                daemonset::decide(owner, &others, &own)
             }
             _ => {
                 let (own, claims) = owned::claim(owner, ("apps/v1", kind), ("Pod", &pods));

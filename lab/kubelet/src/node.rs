@@ -16,7 +16,7 @@ use cluster::{BASE_PLUGIN, Installed, Kernel, Leftovers, NodePaths, PodName, Pod
 use hand::Client;
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PostParams};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, watch};
@@ -26,7 +26,7 @@ use crate::api_access::ApiAccess;
 use crate::cni::call::Caller;
 use crate::cni::chain::Chain;
 use crate::cni::multus::{self, Multus};
-use crate::controllers::actions::api_of;
+use crate::controllers::actions::write_status;
 use crate::controllers::owned::text;
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
@@ -297,11 +297,9 @@ impl NetnsNode {
         let _ = self.tell_status(&slot.plan.pod, patch).await;
     }
 
-    /// Tells the API server of a pod's status. Nobody looks at the pod that it answers with, so that stays undecoded.
+    /// Tells the API server of a pod's status.
     pub(crate) async fn tell_status(&self, pod: &PodName, patch: Value) -> Result<(), Error> {
-        let pods = api_of(&self.access.client, "Pod", &pod.namespace)?;
-        pods.patch_status(&pod.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-        Ok(())
+        write_status(&self.access.client, ("Pod", &pod.namespace, &pod.name), &Patch::Merge(patch)).await
     }
 
     /// Status of a pod whose containers have ended for good.

@@ -5,6 +5,7 @@
 //! affinity and anti-affinity of pods. Of the nodes that are left it takes the one with the fewest pods of the same controller, then with
 //! the fewest pods. Not here: resources, volumes, host ports, preferences, topology spread constraints, preemption, gates.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use apiserver::Timestamp;
@@ -20,14 +21,20 @@ use crate::fit;
 ///
 /// # Errors
 /// The message of the condition and the event.
-pub fn place(pod: &Value, nodes: &[Value], pods: &[Value]) -> Result<String, String> {
+pub fn place(
+    pod: &Value,
+    nodes: &[impl Borrow<Value>],
+    pods: &[impl Borrow<Value>],
+) -> Result<String, String> {
+    let nodes: Vec<&Value> = nodes.iter().map(Borrow::borrow).collect();
+    let pods: Vec<&Value> = pods.iter().map(Borrow::borrow).collect();
     if nodes.is_empty() {
         return Err("no nodes available to schedule pods".to_owned());
     }
     let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
     let mut taken: Vec<&Value> = Vec::new();
-    for node in nodes {
-        match refusal(pod, node, nodes, pods) {
+    for node in &nodes {
+        match refusal(pod, node, &nodes, &pods) {
             None => taken.push(node),
             Some(why) => *refusals.entry(why).or_default() += 1,
         }
@@ -58,7 +65,7 @@ fn is_on(pod: &Value, node: &Value) -> bool {
 }
 
 /// First filter that a node does not pass.
-fn refusal(pod: &Value, node: &Value, nodes: &[Value], pods: &[Value]) -> Option<String> {
+fn refusal(pod: &Value, node: &Value, nodes: &[&Value], pods: &[&Value]) -> Option<String> {
     const CORDONED: &str = "node.kubernetes.io/unschedulable";
     let spec = &pod["spec"];
     let cordon = json!({ "key": CORDONED, "effect": "NoSchedule" });
@@ -86,7 +93,7 @@ fn refusal(pod: &Value, node: &Value, nodes: &[Value], pods: &[Value]) -> Option
 }
 
 /// True if a pod that the term means is in the node's domain.
-fn met(pod: &Value, term: &Value, node: &Value, nodes: &[Value], pods: &[Value]) -> bool {
+fn met(pod: &Value, term: &Value, node: &Value, nodes: &[&Value], pods: &[&Value]) -> bool {
     let key = term["topologyKey"].as_str().unwrap_or_default();
     let domain = |node: &Value| node["metadata"]["labels"][key].as_str().map(str::to_owned);
     let Some(here) = domain(node) else { return false };
@@ -178,11 +185,11 @@ mod tests {
             node("b", &json!({ "taints": [{ "key": "k", "value": "v", "effect": "NoSchedule" }] })),
             node("c", &json!({ "unschedulable": true })),
         ];
-        let why = place(&pod("n", None, "cart"), &nodes, &[]).unwrap_err();
+        let why = place(&pod("n", None, "cart"), &nodes, &nodes[..0]).unwrap_err();
         let wanted = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) were unschedulable. no new claims to deallocate, \
                       preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
         assert_eq!(why, wanted);
-        let why = place(&pod("n", None, "cart"), &[], &[]).unwrap_err();
+        let why = place(&pod("n", None, "cart"), &nodes[..0], &nodes[..0]).unwrap_err();
         assert_eq!(why, "no nodes available to schedule pods");
     }
 
@@ -199,7 +206,9 @@ mod tests {
         close["spec"]["affinity"]["podAffinity"] = required("cart");
         assert_eq!(place(&close, &nodes, &there), Ok("a".to_owned()));
         assert!(
-            place(&close, &nodes, &[]).unwrap_err().contains("2 node(s) didn't match pod affinity rules")
+            place(&close, &nodes, &nodes[..0])
+                .unwrap_err()
+                .contains("2 node(s) didn't match pod affinity rules")
         );
     }
 }

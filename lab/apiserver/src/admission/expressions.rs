@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use cel::{Context, Env, Program};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::Proposal;
@@ -58,6 +59,18 @@ pub(super) fn compile(source: &str) -> Result<Program, String> {
     }
 }
 
+/// Program of an expression. Each is compiled once in a process, as a real server does once for each version of a policy: it takes longer than the
+/// request that it is asked about.
+fn compiled(source: &str) -> Result<Arc<Program>, String> {
+    static PROGRAMS: Mutex<BTreeMap<String, Arc<Program>>> = Mutex::new(BTreeMap::new());
+    if let Some(program) = PROGRAMS.lock().get(source) {
+        return Ok(Arc::clone(program));
+    }
+    let program = Arc::new(compile(source)?);
+    PROGRAMS.lock().insert(source.to_owned(), Arc::clone(&program));
+    Ok(program)
+}
+
 /// Expressions of one policy on one proposal.
 pub(super) struct Expressions {
     context: Context<'static, 'static>,
@@ -107,7 +120,7 @@ impl Expressions {
 
     fn value(&self, source: &str) -> Result<cel::Value, String> {
         let failed = |why: String| format!("expression '{source}' resulted in error: {why}");
-        let value = compile(source).map_err(failed)?.execute(&self.context);
+        let value = compiled(source).map_err(failed)?.execute(&self.context);
         value.map_err(|error| failed(error.to_string().replace("No such key", "no such key")))
     }
 }

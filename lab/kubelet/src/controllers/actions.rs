@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Actions of controllers on the API, and their execution.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::ApiServer;
 use apiserver::kinds::Kind;
-use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::Request;
+use kube::{Api, Resource as _};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -75,7 +77,7 @@ fn resource(kind: &Kind) -> ApiResource {
 }
 
 /// All objects of a kind.
-pub(crate) fn list(api: &ApiServer, of: &str) -> Result<Vec<Value>, Error> {
+pub(crate) fn list(api: &ApiServer, of: &str) -> Result<Vec<Arc<Value>>, Error> {
     Ok(api.all(kind(of)?))
 }
 
@@ -88,32 +90,47 @@ pub(crate) fn api_of(client: &kube::Client, of: &str, namespace: &str) -> Result
     })
 }
 
-/// Executes an action.
+/// Writes the status of an object. The answer is not decoded: nobody looks at it.
+pub(crate) async fn write_status(
+    client: &kube::Client,
+    (of, namespace, name): (&str, &str, &str),
+    patch: &Patch<Value>,
+) -> Result<(), Error> {
+    let request = requests(of, namespace)?.patch_subresource("status", name, &PatchParams::default(), patch);
+    client.request_text(request.map_err(kube::Error::BuildRequest)?).await?;
+    Ok(())
+}
+
+/// Requests for a kind's objects in a namespace.
+fn requests(of: &str, namespace: &str) -> Result<Request, Error> {
+    let namespace = (!namespace.is_empty()).then_some(namespace);
+    Ok(Request::new(DynamicObject::url_path(&resource(kind(of)?), namespace)))
+}
+
+/// Executes an action, as [`write_status`] does.
 pub(super) async fn act(client: &kube::Client, action: Action) -> Result<(), Error> {
-    let api = |of: &str, namespace: &str| api_of(client, of, namespace);
-    match action {
+    let params = PatchParams::default();
+    let request = match action {
         Action::Create(of, mut object) => {
             let served = kind(of)?;
             (object["apiVersion"], object["kind"]) = (json!(served.api_version()), json!(served.name));
-            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-            let object = serde_json::from_value(object)?;
-            api(of, &namespace)?.create(&PostParams::default(), &object).await.map(drop)?;
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+            requests(of, namespace)?.create(&PostParams::default(), serde_json::to_vec(&object)?)
         }
         Action::Delete(id) => {
             let own = Preconditions { uid: Some(id.uid), resource_version: None };
             let params = DeleteParams { preconditions: Some(own), ..DeleteParams::default() };
-            api(id.kind, &id.namespace)?.delete(&id.name, &params).await.map(drop)?;
+            requests(id.kind, &id.namespace)?.delete(&id.name, &params)
         }
         Action::Merge(id, mut patch) => {
             patch["metadata"]["uid"] = json!(id.uid);
-            let patch = Patch::Merge(patch);
-            api(id.kind, &id.namespace)?.patch(&id.name, &PatchParams::default(), &patch).await.map(drop)?;
+            requests(id.kind, &id.namespace)?.patch(&id.name, &params, &Patch::Merge(patch))
         }
         Action::Status(id, status) => {
             let patch = Patch::Merge(json!({ "metadata": { "uid": id.uid }, "status": status }));
-            let api = api(id.kind, &id.namespace)?;
-            api.patch_status(&id.name, &PatchParams::default(), &patch).await.map(drop)?;
+            return write_status(client, (id.kind, &id.namespace, &id.name), &patch).await;
         }
-    }
+    };
+    client.request_text(request.map_err(kube::Error::BuildRequest)?).await?;
     Ok(())
 }

@@ -2,6 +2,8 @@
 //! One pod on each node that a DaemonSet wants: made, replaced when its template changes, gone when the node no longer fits. That
 //! its pods go with it is the API's business.
 
+use std::borrow::Borrow;
+
 use cluster::condition::is_ready;
 use serde_json::{Value, json};
 
@@ -16,7 +18,7 @@ const REVISION: &str = "controller-revision-hash";
 /// Decides for a set, given all nodes and the set's own pods. Of pods with an old template, one goes at a time and only while all others
 /// are ready.
 #[must_use]
-pub fn decide(set: &Value, nodes: &[Value], pods: &[&Value]) -> Decision {
+pub fn decide(set: &Value, nodes: &[impl Borrow<Value>], pods: &[&Value]) -> Decision {
     let mut decision = Decision::default();
     if !is_ending(set) {
         decision.actions = actions(set, nodes, pods);
@@ -25,10 +27,15 @@ pub fn decide(set: &Value, nodes: &[Value], pods: &[&Value]) -> Decision {
     decision
 }
 
-fn actions(set: &Value, nodes: &[Value], pods: &[&Value]) -> Vec<Action> {
+fn actions(set: &Value, nodes: &[impl Borrow<Value>], pods: &[&Value]) -> Vec<Action> {
     let spec = &set["spec"]["template"]["spec"];
     let names = |which: fn(&Value, &Value) -> bool| -> Vec<&str> {
-        nodes.iter().filter(|node| which(spec, node)).map(|node| text(node, "name")).collect()
+        nodes
+            .iter()
+            .map(Borrow::borrow)
+            .filter(|node| which(spec, node))
+            .map(|node| text(node, "name"))
+            .collect()
     };
     let (wanted, kept) = (names(fits), names(keeps));
     let mut actions = Vec::new();
@@ -80,10 +87,10 @@ fn instance(set: &Value, node: &str) -> Value {
     pod
 }
 
-fn status(set: &Value, nodes: &[Value], pods: &[&Value]) -> Value {
+fn status(set: &Value, nodes: &[impl Borrow<Value>], pods: &[&Value]) -> Value {
     let spec = &set["spec"]["template"]["spec"];
     let revision = owned::template_hash(&set["spec"]["template"]);
-    let wanted = nodes.iter().filter(|node| fits(spec, node)).count();
+    let wanted = nodes.iter().filter(|node| fits(spec, (*node).borrow())).count();
     let ready = pods.iter().filter(|pod| is_ready(pod)).count();
     let updated = pods.iter().filter(|pod| pod["metadata"]["labels"][REVISION] == revision.as_str()).count();
     json!({

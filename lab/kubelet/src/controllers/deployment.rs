@@ -3,6 +3,8 @@
 //!
 //! Not here: `progressDeadlineSeconds`, proportional scaling of several sets at once, rollback.
 
+use std::borrow::Borrow;
+
 use apiserver::Timestamp;
 use serde_json::{Value, json};
 
@@ -28,7 +30,7 @@ struct Rollout<'a> {
 
 /// Decides for a Deployment, given the sets that it controls, and all pods.
 #[must_use]
-pub fn decide(deployment: &Value, sets: &[&Value], pods: &[Value], now: Timestamp) -> Decision {
+pub fn decide(deployment: &Value, sets: &[&Value], pods: &[impl Borrow<Value>], now: Timestamp) -> Decision {
     let rollout = Rollout::new(deployment, sets);
     let mut decision = Decision::default();
     if !owned::is_ending(deployment) {
@@ -56,7 +58,7 @@ impl<'a> Rollout<'a> {
         Self { deployment, current, former, wanted, surge, unavailable }
     }
 
-    fn actions(&self, pods: &[Value]) -> Vec<Action> {
+    fn actions(&self, pods: &[impl Borrow<Value>]) -> Vec<Action> {
         if self.deployment["spec"]["paused"] == true {
             return self.current.and_then(|set| scaled(set, self.wanted)).into_iter().collect();
         }
@@ -67,13 +69,13 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    fn recreate(&self, pods: &[Value]) -> Vec<Action> {
+    fn recreate(&self, pods: &[impl Borrow<Value>]) -> Vec<Action> {
         let down: Vec<_> = self.former.iter().filter_map(|set| scaled(set, 0)).collect();
         let still_there = |pod: &Value| {
             let by = owned::controller(pod).map(|by| &by["uid"]);
             !owned::is_over(pod) && self.former.iter().any(|set| by == Some(&set["metadata"]["uid"]))
         };
-        if !down.is_empty() || pods.iter().any(still_there) {
+        if !down.is_empty() || pods.iter().map(Borrow::borrow).any(still_there) {
             return down;
         }
         match self.current {
@@ -254,7 +256,7 @@ mod tests {
 
     /// Sizes of sets after the actions: the new one's, the old one's.
     fn sizes(new: &Value, sets: &[&Value]) -> Vec<(String, i64)> {
-        let actions = decide(new, sets, &[], Timestamp::UNIX_EPOCH).actions;
+        let actions = decide(new, sets, &[Value::Null; 0], Timestamp::UNIX_EPOCH).actions;
         let size = |action| match action {
             Action::Create(_, set) => Some(("new".to_owned(), replicas(&set))),
             Action::Merge(id, patch) => Some((id.name, patch["spec"]["replicas"].as_i64()?)),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pods that have to leave a node because of a `NoExecute` taint: at once, or after `tolerationSeconds`.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -26,14 +27,13 @@ pub fn evicts(node: &Value) -> bool {
 #[must_use]
 pub fn decide(
     node: &Value,
-    pods: &[Value],
+    pods: &[impl Borrow<Value>],
     since: &mut BTreeMap<String, Timestamp>,
     now: Timestamp,
 ) -> Decision {
     let mut decision = Decision::default();
-    for pod in
-        pods.iter().filter(|pod| pod["spec"]["nodeName"] == node["metadata"]["name"] && !is_ending(pod))
-    {
+    let is_here = |pod: &&Value| pod["spec"]["nodeName"] == node["metadata"]["name"] && !is_ending(pod);
+    for pod in pods.iter().map(Borrow::borrow).filter(is_here) {
         let uid = text(pod, "uid");
         let Some(stays) = stays(pod, node) else {
             since.remove(uid);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Owners and what they own: references, adoption, templates, readiness. Pure; shared by all controllers.
 
+use std::borrow::Borrow;
 use std::cmp::Reverse;
 
 use apiserver::Timestamp;
@@ -31,12 +32,12 @@ pub fn reference(api_version: &str, kind: &str, owner: &Value) -> Value {
 pub fn claim<'a>(
     owner: &Value,
     (api_version, kind): (&str, &str),
-    (of, all): (&'static str, &'a [Value]),
+    (of, all): (&'static str, &'a [impl Borrow<Value>]),
 ) -> (Vec<&'a Value>, Vec<Action>) {
     let uid = &owner["metadata"]["uid"];
     let (mut own, mut actions) = (Vec::new(), Vec::new());
     let here = |one: &&Value| one["metadata"]["namespace"] == owner["metadata"]["namespace"];
-    for one in all.iter().filter(here) {
+    for one in all.iter().map(Borrow::borrow).filter(here) {
         let matches = fit::selects(&owner["spec"]["selector"], &one["metadata"]["labels"]);
         let refer = |owners: Value| {
             Action::Merge(ObjectId::of(of, one), json!({ "metadata": { "ownerReferences": owners } }))
