@@ -15,7 +15,7 @@ use tokio::process::{Child, Command};
 
 use crate::error::Error;
 use crate::netns;
-use crate::rootfs::NodeRoot;
+use crate::rootfs::{self, NodeRoot};
 
 /// Line of `workload pause`.
 const READY: &str = "ready pause";
@@ -72,22 +72,29 @@ impl Pids {
             .map_err(|errno| Error::system("enter a pid namespace")(errno.into()))
     }
 
+    /// As [`rootfs::separate`], with the node's mounts, their `/proc` among them. Those of the lab are a hundred when many scenarios are played, and
+    /// each copy takes all of them.
+    pub(crate) fn separate(&self) -> Result<(), Error> {
+        enter_mounts(&self.mounts)?;
+        rootfs::separate()
+    }
+
     /// Shows their `/proc` at this place to this thread, and to what it starts.
     pub(crate) fn show_proc(&self, at: &Path) -> Result<(), Error> {
         let own = Path::new("/proc/thread-self/ns/mnt");
         let own = File::open(own).map_err(Error::file("open", own))?;
-        let go = |mounts| {
-            setns(mounts, CloneFlags::CLONE_NEWNS)
-                .map_err(|errno| Error::system("enter a mount namespace")(errno.into()))
-        };
-        go(&self.mounts)?;
+        enter_mounts(&self.mounts)?;
         let copied =
             open_tree(CWD, "/proc", OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC);
-        go(&own)?;
+        enter_mounts(&own)?;
         let failed = |errno: Errno| Error::file("mount", at)(errno.into());
         let copied = copied.map_err(failed)?;
         move_mount(copied, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(failed)
     }
+}
+
+fn enter_mounts(of: &File) -> Result<(), Error> {
+    setns(of, CloneFlags::CLONE_NEWNS).map_err(|errno| Error::system("enter a mount namespace")(errno.into()))
 }
 
 /// Waits for the first process' only line. It mounts the `/proc` of its pid namespace before that, which nobody outside can do.
