@@ -15,7 +15,7 @@ use tokio::process::{Child, Command};
 
 use crate::error::Error;
 use crate::netns;
-use crate::rootfs::{self, NodeRoot};
+use crate::rootfs::{NodeRoot, enter_mounts};
 
 /// Line of `workload pause`.
 const READY: &str = "ready pause";
@@ -72,11 +72,9 @@ impl Pids {
             .map_err(|errno| Error::system("enter a pid namespace")(errno.into()))
     }
 
-    /// As [`rootfs::separate`], with the node's mounts, their `/proc` among them. Those of the lab are a hundred when many scenarios are played, and
-    /// each copy takes all of them.
-    pub(crate) fn separate(&self) -> Result<(), Error> {
-        enter_mounts(&self.mounts)?;
-        rootfs::separate()
+    /// Their mount namespace: the node's.
+    pub(crate) fn mounts(&self) -> &File {
+        &self.mounts
     }
 
     /// Shows their `/proc` at this place to this thread, and to what it starts.
@@ -91,10 +89,6 @@ impl Pids {
         let copied = copied.map_err(failed)?;
         move_mount(copied, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(failed)
     }
-}
-
-fn enter_mounts(of: &File) -> Result<(), Error> {
-    setns(of, CloneFlags::CLONE_NEWNS).map_err(|errno| Error::system("enter a mount namespace")(errno.into()))
 }
 
 /// Waits for the first process' only line. It mounts the `/proc` of its pid namespace before that, which nobody outside can do.

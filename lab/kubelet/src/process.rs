@@ -129,7 +129,7 @@ impl Program {
         pids.map_or(Ok(()), Pids::join)?;
         let sees_the_labs = self.resolv_conf.is_none() && self.mounts.is_empty();
         if let Some(root) = &self.root {
-            root.enter(self.resolv_conf.as_deref(), pids)?;
+            root.enter(self.resolv_conf.as_deref(), pids.map(Pids::mounts))?;
         } else if !sees_the_labs || self.settings == Files::ReadOnly || self.files == Files::ReadOnly {
             rootfs::separate()?;
             if let Some(file) = &self.resolv_conf {

@@ -10,13 +10,12 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{chdir, pivot_root};
 use rustix::fs::{CWD, StatVfsMountFlags, statvfs};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
 use crate::error::Error;
-use crate::pids::Pids;
 
 /// Devices that every container has.
 const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
@@ -70,9 +69,9 @@ pub struct Root {
 }
 
 impl Root {
-    /// Gives this thread, and what it starts, this root, with the `/proc` of the node's processes or of the lab's. It is gone with the last process
-    /// that has it.
-    pub(crate) fn enter(&self, resolv_conf: Option<&Path>, pids: Option<&Pids>) -> Result<(), Error> {
+    /// Gives this thread, and what it starts, this root, with the `/proc` of the node whose mount namespace it gets a copy of, or of the lab's processes.
+    /// The lab's mounts are a hundred when many scenarios are played, and each copy takes all of them. It is gone with the last process that has it.
+    pub(crate) fn enter(&self, resolv_conf: Option<&Path>, node: Option<&File>) -> Result<(), Error> {
         let resolv_conf = resolv_conf.map(|file| Mount::image(file, "/etc/resolv.conf"));
         let devices =
             DEVICES.map(|device| Mount { read_only: false, ..Mount::image(Path::new(device), device) });
@@ -81,7 +80,8 @@ impl Root {
         let taken =
             |mount: &Mount| (mount.source != Path::new("/proc")).then(|| Taken::of(mount)).transpose();
         let parts: Vec<_> = wanted.map(|mount| Ok((mount, taken(mount)?))).collect::<Result<_, Error>>()?;
-        pids.map_or_else(separate, Pids::separate)?;
+        node.map_or(Ok(()), enter_mounts)?;
+        separate()?;
         // It is there on each node, and nobody else sees what is mounted on it here.
         let base = Path::new("/tmp");
         plain(Some("container"), base, "tmpfs", MsFlags::MS_NODEV, Some("mode=0755"))?;
@@ -90,7 +90,7 @@ impl Root {
         }
         symlink("../run", base.join("var/run")).map_err(Error::file("link", base.join("var/run")))?;
         let proc = base.join("proc");
-        match pids {
+        match node {
             Some(_) => attach(Path::new("/proc"), &proc, MsFlags::empty())?,
             None => plain(Some("proc"), &proc, "proc", HARMLESS, None)?,
         }
@@ -242,6 +242,11 @@ fn keep_unwritten(at: &Path) -> Result<(), Error> {
 pub(crate) fn separate() -> Result<(), Error> {
     unshare(CloneFlags::CLONE_NEWNS).map_err(|e| Error::system("make a mount namespace")(e.into()))?;
     change(Path::new("/"), MsFlags::MS_REC | MsFlags::MS_SLAVE)
+}
+
+/// Gives this thread, which has a directory of its own, the mounts of another namespace.
+pub(crate) fn enter_mounts(of: &File) -> Result<(), Error> {
+    setns(of, CloneFlags::CLONE_NEWNS).map_err(|e| Error::system("enter a mount namespace")(e.into()))
 }
 
 /// A directory whose mounts reach those who ask for it, as long as this value lives.
