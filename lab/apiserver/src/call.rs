@@ -54,7 +54,8 @@ impl Call {
             .map_err(|error| ApiError::BadRequest(format!("the body is not JSON: {error}")))
     }
 
-    /// An object of this kind without unknown fields. With `fieldValidation=Strict` one that has any is refused, without a warning is sent.
+    /// An object of this kind without unknown fields. With `fieldValidation=Strict` one that has any is refused, without a warning is sent. `old`: what is
+    /// stored, if it is a patch's result.
     pub(crate) fn object(
         &self,
         kind: &Kind,

@@ -67,7 +67,8 @@ fn type_of(kind: &Kind) -> Option<Typed> {
     })
 }
 
-/// Takes unknown fields out of an object, and says which. Parts (`spec`, `status`) that are those of `old`, which is stored, have none.
+/// Takes unknown fields out of an object, and says which. Parts (`spec`, `status`) that are those of `old`, which is stored, stay: they were pruned when
+/// they came, unless the lab put them there itself (`ApiServer::upsert`).
 ///
 /// # Errors
 /// [`ApiError::BadRequest`] for a value of a wrong type.
@@ -100,7 +101,7 @@ pub(crate) fn unreadable(kind: &Kind, why: &str) -> ApiError {
     ApiError::BadRequest(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
 }
 
-/// `path` is the object's own.
+/// `path`: where the object is; the same again on return.
 fn keep(object: &mut Value, known: &Value, path: &mut String, unknown: &mut Vec<String>) {
     let own = path.len();
     match (object, known) {

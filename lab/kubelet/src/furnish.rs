@@ -69,7 +69,7 @@ impl NetnsNode {
         let own = self.directory.join("pods").join(&plan.uid);
         let rooted = if plan.is_rooted() {
             let credentials = self.credentials(plan, own.join("account"), kept).await?;
-            fs::create_dir_all(&own).map_err(Error::file("make", &own))?;
+            fs::create_dir_all(own.join("root")).map_err(Error::file("make", &own))?;
             let hosts = own.join(HOSTS);
             fs::write(&hosts, hosts_of(plan, sandbox.addresses())).map_err(Error::file("write", &hosts))?;
             Some(Rooted { credentials, own })
@@ -170,7 +170,7 @@ impl NetnsNode {
         // A volume hides what the image has at its place.
         let sources = (&*rooted.own, rooted.credentials.directory());
         mounts.extend(self.host.mounts(&plan.volumes, &planned.places, sources)?);
-        program.root = Some(Root { mounts });
+        program.root = Some(Root { base: rooted.own.join("root"), mounts });
         program.path = at;
         Ok(())
     }

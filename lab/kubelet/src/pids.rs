@@ -15,7 +15,7 @@ use tokio::process::{Child, Command};
 
 use crate::error::Error;
 use crate::netns;
-use crate::rootfs::{NodeRoot, enter_mounts};
+use crate::rootfs::NodeRoot;
 
 /// Line of `workload pause`.
 const READY: &str = "ready pause";
@@ -72,19 +72,18 @@ impl Pids {
             .map_err(|errno| Error::system("enter a pid namespace")(errno.into()))
     }
 
-    /// Their mount namespace: the node's.
-    pub(crate) fn mounts(&self) -> &File {
-        &self.mounts
-    }
-
     /// Shows their `/proc` at this place to this thread, and to what it starts.
     pub(crate) fn show_proc(&self, at: &Path) -> Result<(), Error> {
         let own = Path::new("/proc/thread-self/ns/mnt");
         let own = File::open(own).map_err(Error::file("open", own))?;
-        enter_mounts(&self.mounts)?;
+        let go = |mounts| {
+            setns(mounts, CloneFlags::CLONE_NEWNS)
+                .map_err(|errno| Error::system("enter a mount namespace")(errno.into()))
+        };
+        go(&self.mounts)?;
         let copied =
             open_tree(CWD, "/proc", OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC);
-        enter_mounts(&own)?;
+        go(&own)?;
         let failed = |errno: Errno| Error::file("mount", at)(errno.into());
         let copied = copied.map_err(failed)?;
         move_mount(copied, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(failed)

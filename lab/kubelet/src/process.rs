@@ -127,14 +127,18 @@ impl Program {
     fn enter(&self) -> Result<(), Error> {
         let pids = self.pids.as_deref();
         pids.map_or(Ok(()), Pids::join)?;
-        let sees_the_labs = self.resolv_conf.is_none() && self.mounts.is_empty();
-        if let Some(root) = &self.root {
-            root.enter(self.resolv_conf.as_deref(), pids.map(Pids::mounts))?;
-        } else if !sees_the_labs || self.settings == Files::ReadOnly || self.files == Files::ReadOnly {
+        let sees_the_labs = self.root.is_none() && self.resolv_conf.is_none() && self.mounts.is_empty();
+        if !sees_the_labs || self.settings == Files::ReadOnly || self.files == Files::ReadOnly {
             rootfs::separate()?;
-            if let Some(file) = &self.resolv_conf {
-                netns::hide_behind(file, Path::new(RESOLV_CONF))?;
+        }
+        match (&self.root, &self.resolv_conf) {
+            (Some(root), resolv_conf) => {
+                let mount_proc =
+                    |at: &Path| pids.map_or_else(|| rootfs::mount_proc(at), |pids| pids.show_proc(at));
+                root.enter(resolv_conf.as_deref(), mount_proc)?;
             }
+            (None, Some(file)) => netns::hide_behind(file, Path::new(RESOLV_CONF))?,
+            (None, None) => {}
         }
         rootfs::show(&self.mounts)?;
         if self.settings == Files::ReadOnly {

@@ -4,16 +4,14 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sched::{CloneFlags, setns, unshare};
+use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{chdir, pivot_root};
-use rustix::fs::{CWD, StatVfsMountFlags, statvfs};
-use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+use rustix::fs::{StatVfsMountFlags, statvfs};
 
 use crate::error::Error;
 
@@ -64,70 +62,41 @@ impl Mount {
 /// Root file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
+    /// An empty directory to build it on. What is mounted there is seen by nobody else, so any number of roots can share it.
+    pub base: PathBuf,
     /// Mounts: the image's files, volumes.
     pub mounts: Vec<Mount>,
 }
 
 impl Root {
-    /// Gives this thread, and what it starts, this root, with the `/proc` of the node whose mount namespace it gets a copy of, or of the lab's processes.
-    /// The lab's mounts are a hundred when many scenarios are played, and each copy takes all of them. It is gone with the last process that has it.
-    pub(crate) fn enter(&self, resolv_conf: Option<&Path>, node: Option<&File>) -> Result<(), Error> {
-        let resolv_conf = resolv_conf.map(|file| Mount::image(file, "/etc/resolv.conf"));
-        let devices =
-            DEVICES.map(|device| Mount { read_only: false, ..Mount::image(Path::new(device), device) });
-        let wanted = devices.iter().chain(&resolv_conf).chain(&self.mounts);
-        // The lab's `/proc` shows the processes of all nodes.
-        let taken =
-            |mount: &Mount| (mount.source != Path::new("/proc")).then(|| Taken::of(mount)).transpose();
-        let parts: Vec<_> = wanted.map(|mount| Ok((mount, taken(mount)?))).collect::<Result<_, Error>>()?;
-        node.map_or(Ok(()), enter_mounts)?;
-        separate()?;
-        // It is there on each node, and nobody else sees what is mounted on it here.
-        let base = Path::new("/tmp");
+    /// Gives this thread, which is [`separate`], and what it starts, this root, whose `/proc` `mount_proc` mounts. It is gone with the
+    /// last process that has it.
+    pub(crate) fn enter(
+        &self,
+        resolv_conf: Option<&Path>,
+        mount_proc: impl FnOnce(&Path) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let base = &self.base;
         plain(Some("container"), base, "tmpfs", MsFlags::MS_NODEV, Some("mode=0755"))?;
         for directory in ["dev", "etc", "host", "proc", "run", "sys", "tmp", "var", FORMER] {
             make_directory(&base.join(directory))?;
         }
         symlink("../run", base.join("var/run")).map_err(Error::file("link", base.join("var/run")))?;
-        let proc = base.join("proc");
-        match node {
-            Some(_) => attach(Path::new("/proc"), &proc, MsFlags::empty())?,
-            None => plain(Some("proc"), &proc, "proc", HARMLESS, None)?,
+        for device in DEVICES.map(Path::new) {
+            bind(&Mount { read_only: false, ..Mount::image(device, "") }, &below(base, device))?;
         }
+        mount_proc(&base.join("proc"))?;
         plain(Some("sysfs"), &base.join("sys"), "sysfs", HARMLESS | MsFlags::MS_RDONLY, None)?;
-        for (mount, taken) in parts {
-            let at = below(base, &mount.at);
-            match taken {
-                Some(taken) => taken.put(mount, &at)?,
-                None => bind(&Mount { source: proc.clone(), ..mount.clone() }, &at)?,
-            }
+        if let Some(file) = resolv_conf {
+            bind(&Mount::image(file, "/etc/resolv.conf"), &below(base, Path::new("/etc/resolv.conf")))?;
+        }
+        for mount in &self.mounts {
+            // The lab's own shows the processes of all nodes.
+            let of_node = Mount { source: base.join("proc"), ..mount.clone() };
+            let mount = if mount.source == Path::new("/proc") { &of_node } else { mount };
+            bind(mount, &below(base, &mount.at))?;
         }
         become_root(base)
-    }
-}
-
-/// A copy of what is mounted somewhere, for another mount namespace.
-struct Taken {
-    is_directory: bool,
-    tree: OwnedFd,
-}
-
-impl Taken {
-    fn of(mount: &Mount) -> Result<Self, Error> {
-        let source = &mount.source;
-        let is_directory = fs::metadata(source).map_err(Error::file("find", source))?.is_dir();
-        let flags =
-            OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
-        let tree = open_tree(CWD, source, flags)
-            .map_err(|errno| Error::file("copy the mount", source)(errno.into()))?;
-        Ok(Self { is_directory, tree })
-    }
-
-    fn put(self, wanted: &Mount, at: &Path) -> Result<(), Error> {
-        make_target(at, self.is_directory)?;
-        move_mount(self.tree, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-            .map_err(|errno| Error::file("mount", at)(errno.into()))?;
-        as_wanted(wanted, at)
     }
 }
 
@@ -244,11 +213,6 @@ pub(crate) fn separate() -> Result<(), Error> {
     change(Path::new("/"), MsFlags::MS_REC | MsFlags::MS_SLAVE)
 }
 
-/// Gives this thread, which has a directory of its own, the mounts of another namespace.
-pub(crate) fn enter_mounts(of: &File) -> Result<(), Error> {
-    setns(of, CloneFlags::CLONE_NEWNS).map_err(|e| Error::system("enter a mount namespace")(e.into()))
-}
-
 /// A directory whose mounts reach those who ask for it, as long as this value lives.
 #[derive(Debug)]
 pub struct SharedDirectory(PathBuf);
@@ -286,25 +250,17 @@ fn below(base: &Path, path: &Path) -> PathBuf {
 
 fn bind(wanted: &Mount, at: &Path) -> Result<(), Error> {
     let source = &wanted.source;
-    make_target(at, fs::metadata(source).map_err(Error::file("find", source))?.is_dir())?;
+    let kind = fs::metadata(source).map_err(Error::file("find", source))?;
+    if kind.is_dir() {
+        make_directory(at)?;
+    } else {
+        at.parent().map_or(Ok(()), make_directory)?;
+        match File::create_new(at) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => drop(made.map_err(Error::file("make", at))?),
+        }
+    }
     attach(source, at, MsFlags::MS_REC)?;
-    as_wanted(wanted, at)
-}
-
-/// Makes what something can be mounted on, unless it is there.
-fn make_target(at: &Path, is_directory: bool) -> Result<(), Error> {
-    if is_directory {
-        return make_directory(at);
-    }
-    at.parent().map_or(Ok(()), make_directory)?;
-    match File::create_new(at) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made.map(drop).map_err(Error::file("make", at)),
-    }
-}
-
-/// Gives a new mount its propagation, and lets nobody write there who must not.
-fn as_wanted(wanted: &Mount, at: &Path) -> Result<(), Error> {
     change(
         at,
         match wanted.propagation {
@@ -344,6 +300,11 @@ fn change(at: &Path, flags: MsFlags) -> Result<(), Error> {
 
 /// Flags of file systems of the kernel.
 const HARMLESS: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV).union(MsFlags::MS_NOEXEC);
+
+/// Mounts a `/proc` of the lab's own processes.
+pub(crate) fn mount_proc(at: &Path) -> Result<(), Error> {
+    plain(Some("proc"), at, "proc", HARMLESS, None)
+}
 
 fn plain(
     source: Option<&str>,

@@ -156,6 +156,8 @@ pub async fn tell(client: &kube::Client, pod: &Value, message: &str) {
 mod tests {
     use super::*;
 
+    const NONE: [Value; 0] = [];
+
     fn node(name: &str, spec: &Value) -> Value {
         json!({ "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } }, "spec": spec })
     }
@@ -185,11 +187,11 @@ mod tests {
             node("b", &json!({ "taints": [{ "key": "k", "value": "v", "effect": "NoSchedule" }] })),
             node("c", &json!({ "unschedulable": true })),
         ];
-        let why = place(&pod("n", None, "cart"), &nodes, &nodes[..0]).unwrap_err();
+        let why = place(&pod("n", None, "cart"), &nodes, &NONE).unwrap_err();
         let wanted = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) were unschedulable. no new claims to deallocate, \
                       preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
         assert_eq!(why, wanted);
-        let why = place(&pod("n", None, "cart"), &nodes[..0], &nodes[..0]).unwrap_err();
+        let why = place(&pod("n", None, "cart"), &NONE, &NONE).unwrap_err();
         assert_eq!(why, "no nodes available to schedule pods");
     }
 
@@ -206,9 +208,7 @@ mod tests {
         close["spec"]["affinity"]["podAffinity"] = required("cart");
         assert_eq!(place(&close, &nodes, &there), Ok("a".to_owned()));
         assert!(
-            place(&close, &nodes, &nodes[..0])
-                .unwrap_err()
-                .contains("2 node(s) didn't match pod affinity rules")
+            place(&close, &nodes, &NONE).unwrap_err().contains("2 node(s) didn't match pod affinity rules")
         );
     }
 }

@@ -59,8 +59,8 @@ pub(super) fn compile(source: &str) -> Result<Program, String> {
     }
 }
 
-/// Program of an expression. Each is compiled once in a process, as a real server does once for each version of a policy: it takes longer than the
-/// request that it is asked about.
+/// Program of an expression, kept for the whole process: compiling one takes longer than the request it is asked about. A real server keeps them for
+/// each version of a policy.
 fn compiled(source: &str) -> Result<Arc<Program>, String> {
     static PROGRAMS: Mutex<BTreeMap<String, Arc<Program>>> = Mutex::new(BTreeMap::new());
     if let Some(program) = PROGRAMS.lock().get(source) {

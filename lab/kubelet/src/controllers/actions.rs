@@ -96,18 +96,19 @@ pub(crate) async fn write_status(
     (of, namespace, name): (&str, &str, &str),
     patch: &Patch<Value>,
 ) -> Result<(), Error> {
-    let request = requests(of, namespace)?.patch_subresource("status", name, &PatchParams::default(), patch);
+    let request =
+        request_of(of, namespace)?.patch_subresource("status", name, &PatchParams::default(), patch);
     client.request_text(request.map_err(kube::Error::BuildRequest)?).await?;
     Ok(())
 }
 
-/// Requests for a kind's objects in a namespace.
-fn requests(of: &str, namespace: &str) -> Result<Request, Error> {
+/// Request for a kind's objects in a namespace.
+fn request_of(of: &str, namespace: &str) -> Result<Request, Error> {
     let namespace = (!namespace.is_empty()).then_some(namespace);
     Ok(Request::new(DynamicObject::url_path(&resource(kind(of)?), namespace)))
 }
 
-/// Executes an action, as [`write_status`] does.
+/// Executes an action. As in [`write_status`], the answer is not decoded.
 pub(super) async fn act(client: &kube::Client, action: Action) -> Result<(), Error> {
     let params = PatchParams::default();
     let request = match action {
@@ -115,16 +116,16 @@ pub(super) async fn act(client: &kube::Client, action: Action) -> Result<(), Err
             let served = kind(of)?;
             (object["apiVersion"], object["kind"]) = (json!(served.api_version()), json!(served.name));
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-            requests(of, namespace)?.create(&PostParams::default(), serde_json::to_vec(&object)?)
+            request_of(of, namespace)?.create(&PostParams::default(), serde_json::to_vec(&object)?)
         }
         Action::Delete(id) => {
             let own = Preconditions { uid: Some(id.uid), resource_version: None };
             let params = DeleteParams { preconditions: Some(own), ..DeleteParams::default() };
-            requests(id.kind, &id.namespace)?.delete(&id.name, &params)
+            request_of(id.kind, &id.namespace)?.delete(&id.name, &params)
         }
         Action::Merge(id, mut patch) => {
             patch["metadata"]["uid"] = json!(id.uid);
-            requests(id.kind, &id.namespace)?.patch(&id.name, &params, &Patch::Merge(patch))
+            request_of(id.kind, &id.namespace)?.patch(&id.name, &params, &Patch::Merge(patch))
         }
         Action::Status(id, status) => {
             let patch = Patch::Merge(json!({ "metadata": { "uid": id.uid }, "status": status }));
