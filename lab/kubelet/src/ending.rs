@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering;
 
 use cluster::{Actor, AgentStandIn, Configuration, Leftovers, PodStart};
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Preconditions};
 use serde_json::json;
 
 use crate::cni::chain::ChainError;
 use crate::containers::{self, Ending};
+use crate::controllers::actions::write_status;
 use crate::error::Error;
 use crate::life;
 use crate::node::NetnsNode;
@@ -132,10 +133,8 @@ impl NetnsNode {
         self.forget_network();
         self.learn_network().await;
         self.boots.fetch_add(1, Ordering::Relaxed);
-        let nodes: Api<Node> = Api::all(self.access.client.clone());
-        let status = Patch::Merge(json!({ "status": self.machine_status() }));
-        nodes.patch_status(&self.name, &PatchParams::default(), &status).await?;
-        Ok(())
+        let status = json!({ "status": self.machine_status() });
+        write_status(&self.access.client, ("Node", "", &self.name), status).await
     }
 
     /// Takes from the network what a reboot left of a pod, as a runtime does before it makes another sandbox.

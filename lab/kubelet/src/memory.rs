@@ -9,12 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use cluster::Memory;
-use k8s_openapi::api::core::v1::Node;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::containers::{self, Ending};
+use crate::controllers::actions::write_status;
 use crate::error::Error;
 use crate::node::NetnsNode;
 use crate::slot::Slot;
@@ -38,10 +36,9 @@ impl NetnsNode {
     }
 
     /// Tells the API server of the node's conditions.
-    pub(crate) async fn report_conditions(&self) -> Result<(), kube::Error> {
-        let nodes: Api<Node> = Api::all(self.access.client.clone());
-        let patch = Patch::Merge(json!({ "status": { "conditions": self.conditions() } }));
-        nodes.patch_status(&self.name, &PatchParams::default(), &patch).await.map(|_| ())
+    pub(crate) async fn report_conditions(&self) -> Result<(), Error> {
+        let patch = json!({ "status": { "conditions": self.conditions() } });
+        write_status(&self.access.client, ("Node", "", &self.name), patch).await
     }
 
     /// Conditions of the node, as far as anybody looks at them.

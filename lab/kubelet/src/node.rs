@@ -14,9 +14,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use cluster::profile::PodUid;
 use cluster::{BASE_PLUGIN, Installed, Kernel, Leftovers, NodePaths, PodName, PodStart, SYSTEM_NAMESPACE};
 use hand::Client;
-use k8s_openapi::api::core::v1::Event;
-use kube::Api;
-use kube::api::{Patch, PostParams};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, watch};
@@ -26,7 +23,7 @@ use crate::api_access::ApiAccess;
 use crate::cni::call::Caller;
 use crate::cni::chain::Chain;
 use crate::cni::multus::{self, Multus};
-use crate::controllers::actions::write_status;
+use crate::controllers::actions::{create, write_status};
 use crate::controllers::owned::text;
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
@@ -299,7 +296,7 @@ impl NetnsNode {
 
     /// Tells the API server of a pod's status.
     pub(crate) async fn tell_status(&self, pod: &PodName, patch: Value) -> Result<(), Error> {
-        write_status(&self.access.client, ("Pod", &pod.namespace, &pod.name), &Patch::Merge(patch)).await
+        write_status(&self.access.client, ("Pod", &pod.namespace, &pod.name), patch).await
     }
 
     /// Status of a pod whose containers have ended for good.
@@ -308,12 +305,8 @@ impl NetnsNode {
     }
 
     pub(crate) async fn tell(&self, plan: &Plan, reason: &str, message: &str) {
-        let Ok(event) = serde_json::from_value::<Event>(warning(plan, &self.name, reason, message)) else {
-            return;
-        };
-        let events: Api<Event> = Api::namespaced(self.access.client.clone(), &plan.pod.namespace);
         // Nobody waits for an event.
-        let _ = events.create(&PostParams::default(), &event).await;
+        let _ = create(&self.access.client, "Event", warning(plan, &self.name, reason, message)).await;
     }
 }
 

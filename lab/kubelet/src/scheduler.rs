@@ -9,11 +9,12 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use apiserver::Timestamp;
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::PostParams;
 use serde_json::{Value, json};
 
+use crate::controllers::actions::{create, write_status};
 use crate::controllers::owned::{controller, is_over, text};
 use crate::fit;
 
@@ -131,10 +132,9 @@ pub async fn tell(client: &kube::Client, pod: &Value, message: &str) {
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
         "lastTransitionTime": Timestamp::from_second(now.as_second()).unwrap_or(now).to_string(),
     });
-    let patch = Patch::Merge(json!({ "status": { "conditions": [condition] } }));
-    let pods: Api<Pod> = Api::namespaced(client.clone(), text(pod, "namespace"));
+    let patch = json!({ "status": { "conditions": [condition] } });
     // One that is gone meanwhile needs no word.
-    let _ = pods.patch_status(text(pod, "name"), &PatchParams::default(), &patch).await;
+    let _ = write_status(client, ("Pod", text(pod, "namespace"), text(pod, "name")), patch).await;
     let event = json!({
         "metadata": { "generateName": format!("{}.", text(pod, "name")), "namespace": text(pod, "namespace") },
         "involvedObject": {
@@ -145,11 +145,8 @@ pub async fn tell(client: &kube::Client, pod: &Value, message: &str) {
         "source": { "component": "default-scheduler" },
         "firstTimestamp": now.to_string(), "lastTimestamp": now.to_string(), "count": 1,
     });
-    let events: Api<Event> = Api::namespaced(client.clone(), text(pod, "namespace"));
-    if let Ok(event) = serde_json::from_value(event) {
-        // Nobody waits for an event.
-        let _ = events.create(&PostParams::default(), &event).await;
-    }
+    // Nobody waits for an event.
+    let _ = create(client, "Event", event).await;
 }
 
 #[cfg(test)]

@@ -10,11 +10,9 @@ use apiserver::Timestamp;
 use apiserver::store::{Action, Change};
 use cluster::condition::{TRANSLATED, is_ready};
 use cluster::{Installed, Transport};
-use k8s_openapi::api::core::v1::Service;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::controllers::actions::write_status;
 use crate::error::Error;
 use crate::fit;
 use crate::informer::Informer;
@@ -182,10 +180,9 @@ async fn report(client: &kube::Client, namespace: &str, name: &str) {
         "type": TRANSLATED, "status": "True", "reason": "Translated", "message": "",
         "lastTransitionTime": Timestamp::now().to_string(),
     });
-    let patch = Patch::Merge(json!({ "status": { "conditions": [condition] } }));
-    let services: Api<Service> = Api::namespaced(client.clone(), namespace);
+    let patch = json!({ "status": { "conditions": [condition] } });
     // One that was deleted meanwhile has no status.
-    let _gone = services.patch_status(name, &PatchParams::default(), &patch).await;
+    let _gone = write_status(client, ("Service", namespace, name), patch).await;
 }
 
 #[cfg(test)]

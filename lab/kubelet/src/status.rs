@@ -185,8 +185,6 @@ fn seconds(time: Timestamp) -> String {
 pub(crate) fn warning(plan: &Plan, node: &str, reason: &str, message: &str) -> Value {
     let now = Timestamp::now().to_string();
     json!({
-        "apiVersion": "v1",
-        "kind": "Event",
         "metadata": { "generateName": format!("{}.", plan.pod.name), "namespace": plan.pod.namespace },
         "involvedObject": {
             "apiVersion": "v1", "kind": "Pod",

@@ -128,21 +128,19 @@ fn packages() -> Vec<&'static str> {
     [PLUGIN].into_iter().chain(OPTIONAL).collect()
 }
 
-/// Builds the binary of the lab's pods; returns its path.
+/// Builds the binary of the lab's pods, for the target of what ships: some ten of its processes start in each scenario, and with musl sooner.
+/// Returns its path.
 pub fn build_workload(workspace: &Workspace) -> anyhow::Result<PathBuf> {
-    eprintln!("building workload (dev)");
+    let target = Target::choose()?;
+    eprintln!("building workload ({}, dev)", target.triple);
     let mut cargo = cargo(workspace);
-    succeed(cargo.args([
-        "build",
-        "--locked",
-        "--package",
-        LAB,
-        "--package",
-        "workload",
-        "--bin",
-        "workload",
-    ]))?;
-    Ok(workspace.target.join(host_triple()?).join("debug/workload"))
+    if musl().is_some() {
+        // As the agent is built, with whose dependencies it shares its own.
+        cargo.env_remove("RUSTC_WORKSPACE_WRAPPER");
+    }
+    cargo.args(["build", "--locked", "--target", &target.triple]);
+    succeed(cargo.args(["--package", LAB, "--package", "workload", "--bin", "workload"]))?;
+    Ok(workspace.target.join(target.triple).join("debug/workload"))
 }
 
 /// System under test that `--sut` names: a description, or a directory.

@@ -19,8 +19,9 @@ use rtnetlink::{Handle, MulticastGroup, RouteMessageBuilder};
 /// Index of `lo`: the kernel makes it first in every namespace.
 const LO: u32 = 1;
 
-/// Deadline for the kernel. It is a matter of milliseconds unless the machine is starved.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+/// Deadline for the kernel. It is a matter of milliseconds, but all namespaces of a machine wait for one lock (RTNL): where fifty nodes began at a time
+/// beside a compiler, 5 s were not enough once.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Netlink notifications.
 pub type LinkChanges = UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>;

@@ -90,16 +90,23 @@ pub(crate) fn api_of(client: &kube::Client, of: &str, namespace: &str) -> Result
     })
 }
 
-/// Writes the status of an object. The answer is not decoded: nobody looks at it.
+/// Merges this into an object, whose status alone can change.
 pub(crate) async fn write_status(
     client: &kube::Client,
     (of, namespace, name): (&str, &str, &str),
-    patch: &Patch<Value>,
+    patch: Value,
 ) -> Result<(), Error> {
-    let request =
-        request_of(of, namespace)?.patch_subresource("status", name, &PatchParams::default(), patch);
-    client.request_text(request.map_err(kube::Error::BuildRequest)?).await?;
-    Ok(())
+    let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+    send(client, request_of(of, namespace)?.patch_subresource("status", name, &params, &patch)).await
+}
+
+/// Creates an object of a kind.
+pub(crate) async fn create(client: &kube::Client, of: &str, mut object: Value) -> Result<(), Error> {
+    let served = kind(of)?;
+    (object["apiVersion"], object["kind"]) = (json!(served.api_version()), json!(served.name));
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+    let request = request_of(of, namespace)?.create(&PostParams::default(), serde_json::to_vec(&object)?);
+    send(client, request).await
 }
 
 /// Request for a kind's objects in a namespace.
@@ -108,30 +115,32 @@ fn request_of(of: &str, namespace: &str) -> Result<Request, Error> {
     Ok(Request::new(DynamicObject::url_path(&resource(kind(of)?), namespace)))
 }
 
-/// Executes an action. As in [`write_status`], the answer is not decoded.
+/// Sends a request. The answer is not decoded: nobody looks at it.
+async fn send(
+    client: &kube::Client,
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<(), Error> {
+    client.request_text(request.map_err(kube::Error::BuildRequest)?).await?;
+    Ok(())
+}
+
+/// Executes an action.
 pub(super) async fn act(client: &kube::Client, action: Action) -> Result<(), Error> {
-    let params = PatchParams::default();
-    let request = match action {
-        Action::Create(of, mut object) => {
-            let served = kind(of)?;
-            (object["apiVersion"], object["kind"]) = (json!(served.api_version()), json!(served.name));
-            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-            request_of(of, namespace)?.create(&PostParams::default(), serde_json::to_vec(&object)?)
-        }
+    match action {
+        Action::Create(of, object) => create(client, of, object).await,
         Action::Delete(id) => {
             let own = Preconditions { uid: Some(id.uid), resource_version: None };
             let params = DeleteParams { preconditions: Some(own), ..DeleteParams::default() };
-            request_of(id.kind, &id.namespace)?.delete(&id.name, &params)
+            send(client, request_of(id.kind, &id.namespace)?.delete(&id.name, &params)).await
         }
         Action::Merge(id, mut patch) => {
             patch["metadata"]["uid"] = json!(id.uid);
-            request_of(id.kind, &id.namespace)?.patch(&id.name, &params, &Patch::Merge(patch))
+            let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+            send(client, request_of(id.kind, &id.namespace)?.patch(&id.name, &params, &patch)).await
         }
         Action::Status(id, status) => {
-            let patch = Patch::Merge(json!({ "metadata": { "uid": id.uid }, "status": status }));
-            return write_status(client, (id.kind, &id.namespace, &id.name), &patch).await;
+            let patch = json!({ "metadata": { "uid": id.uid }, "status": status });
+            write_status(client, (id.kind, &id.namespace, &id.name), patch).await
         }
-    };
-    client.request_text(request.map_err(kube::Error::BuildRequest)?).await?;
-    Ok(())
+    }
 }

@@ -25,6 +25,8 @@ use super::lack::{Difference, Fate, SystemCall};
 const LONGEST_MESSAGE: usize = 8 << 20;
 /// `PATH_MAX`
 const LONGEST_PATH: usize = 4096;
+/// `PTRACE_EVENTMSG_SYSCALL_ENTRY`, the message of a stop where a system call begins (Linux 5.3)
+const BEGINS: c_long = 1;
 
 /// Runs `program` to its end and returns its exit code: 128 and the signal's number if a signal ended it.
 ///
@@ -108,7 +110,7 @@ impl Tracer<'_> {
 
     fn stopped(&mut self, pid: Pid) -> Result<(), Errno> {
         let registers = ptrace::getregs(pid)?;
-        if ptrace::syscall_info(pid)?.op == libc::PTRACE_SYSCALL_INFO_ENTRY {
+        if ptrace::getevent(pid)? == BEGINS {
             self.begins(pid, registers)
         } else {
             self.returns(pid, registers)
