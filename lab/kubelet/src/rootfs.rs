@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -186,24 +187,20 @@ pub(crate) fn write_no_settings() -> Result<(), Error> {
     Ok(())
 }
 
-/// Attempts at a mount that is busy: whoever looks at it through `/proc` may be noting the time of access (`mnt_get_write_access` in
-/// `fs/namespace.c`), which counts as a write.
-const ATTEMPTS: u32 = 1000;
+/// Deadline of a mount that is busy: whoever looks at it through `/proc` may be noting the time of access (`mnt_get_write_access` in
+/// `fs/namespace.c`), which counts as a write. Where that one waits for a processor meanwhile, it takes as long as that.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 fn keep_unwritten(at: &Path) -> Result<(), Error> {
     let read_only = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | kept(at);
-    let attempt = |_| {
-        let done = mount(None::<&str>, at, None::<&str>, read_only, None::<&str>);
-        if done == Err(Errno::EBUSY) {
-            std::thread::yield_now();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match mount(None::<&str>, at, None::<&str>, read_only, None::<&str>) {
+            Err(Errno::EBUSY) if Instant::now() < deadline => std::thread::yield_now(),
+            // Not mounted: a part of what is.
+            Ok(()) | Err(Errno::EINVAL) => return Ok(()),
+            Err(errno) => return Err(Error::file("change the mount", at)(errno.into())),
         }
-        done
-    };
-    let mut attempts = (0..ATTEMPTS).map(attempt);
-    match attempts.find(|done| *done != Err(Errno::EBUSY)).unwrap_or(Err(Errno::EBUSY)) {
-        // Not mounted: a part of what is.
-        Ok(()) | Err(Errno::EINVAL) => Ok(()),
-        Err(errno) => Err(Error::file("change the mount", at)(errno.into())),
     }
 }
 

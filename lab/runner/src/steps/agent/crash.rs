@@ -53,12 +53,13 @@ async fn traced(tracer: &Process) -> Option<Process> {
 
 /// Ends an agent that has installed. Asked to end, it would find no DaemonSet and take everything back.
 async fn kill(world: &mut LabWorld) -> Result<Ended, Stop> {
+    let mut is_ours = false;
     match process(world, &PodName::in_system(NAME), CONTAINER).await {
         Ok(tracer) => {
             // Its container ends after it: the other way round it would go on for a moment, with its ports.
             if let Some(program) = traced(&tracer).await {
                 match program.signal(Signal::Kill).await {
-                    Ok(()) => return Ok(Ended::Done),
+                    Ok(()) => is_ours = true,
                     Err(error) if traced(&tracer).await.is_some() => return Err(error),
                     Err(_) => {}
                 }
@@ -67,11 +68,12 @@ async fn kill(world: &mut LabWorld) -> Result<Ended, Stop> {
         Err(Stop::Wrong(_)) => {}
         Err(error) => return Err(error),
     }
-    // Gone before: killed after all that counts, or dead by itself.
     let gone = async |world: &mut LabWorld| {
-        end(world).await?.ok_or_else(|| Stop::wrong("its process is gone, and its pod has not ended"))
+        end(world).await?.ok_or_else(|| Stop::wrong("it was killed or is gone, and its pod has not ended"))
     };
-    eventually(world, SOON, gone).await?
+    let ended = eventually(world, SOON, gone).await?;
+    // Not by us: killed after all that counts, or dead by itself.
+    if is_ours { Ok(Ended::Done) } else { ended }
 }
 
 /// End of its pod; `None` while it has not ended.
