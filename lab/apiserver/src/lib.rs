@@ -213,7 +213,7 @@ impl ApiServer {
     pub fn serve_tls(&self, listener: std::net::TcpListener) -> Result<ServerHandle, ServeError> {
         let identity = self.authority.issue(self.names(), None).map_err(std::io::Error::other)?;
         let tls = Tls::default();
-        tls.certify(&identity.certificate, &identity.key).map_err(std::io::Error::other)?;
+        let _none_yet = tls.certify(&identity.certificate, &identity.key).map_err(std::io::Error::other)?;
         listen::serve(Socket(Arc::clone(&self.shared)), listener, &tls)
     }
 

@@ -230,8 +230,8 @@ pub trait Front: Send + Sync {
     /// Resets all new connections.
     fn reset_connections(&self);
 
-    /// Serves with another certificate, and closes the connections of before, but for upgraded ones: nobody answers what they ask.
-    fn certify(&self, issuer: &dyn Issuer, valid_from: Option<SystemTime>) -> Result<(), LabError>;
+    /// Serves with another certificate, and has closed the connections of before, but for upgraded ones: nobody answers what they ask.
+    async fn certify(&self, issuer: &dyn Issuer, valid_from: Option<SystemTime>) -> Result<(), LabError>;
 
     /// Requests so far, in order of arrival.
     fn requests(&self) -> Vec<Asked>;

@@ -219,11 +219,11 @@ impl Front for Proxy {
         self.rules.reset_connections();
     }
 
-    fn certify(&self, issuer: &dyn Issuer, valid_from: Option<SystemTime>) -> Result<(), LabError> {
+    async fn certify(&self, issuer: &dyn Issuer, valid_from: Option<SystemTime>) -> Result<(), LabError> {
         let identity = issuer.issue(&self.names, valid_from)?;
-        self.tls
-            .certify(&identity.certificate, &identity.key)
-            .map_err(|error| LabError::harness("serve with another certificate", error))
+        let former = self.tls.certify(&identity.certificate, &identity.key);
+        former.map_err(|error| LabError::harness("serve with another certificate", error))?.await;
+        Ok(())
     }
 
     fn requests(&self) -> Vec<Asked> {

@@ -82,7 +82,7 @@ impl NetnsCluster {
             None => ApiAccess::from(plane.insert(ControlPlane::new(&[])?).api()),
         };
         let token = bootstrap(&access.client, options.node.installed).await?;
-        let front = front(&access, &options)?;
+        let front = front(&access, &options).await?;
         let wire = wired(&options).await?;
         let made = (1..)
             .take(options.count())
@@ -224,9 +224,9 @@ impl Drop for NetnsCluster {
 }
 
 /// The front before the API server, with a certificate of the cluster's authority.
-fn front(access: &ApiAccess, options: &ClusterOptions) -> Result<Proxy, Error> {
+async fn front(access: &ApiAccess, options: &ClusterOptions) -> Result<Proxy, Error> {
     let front = Proxy::new(access.upstream.clone(), access.names.clone()).perturbed(options.chaos.clone());
-    front.certify(&*access.issuer, None)?;
+    front.certify(&*access.issuer, None).await?;
     Ok(front)
 }
 

@@ -21,7 +21,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -217,7 +216,7 @@ impl<H: Handler> Server<H> {
 /// Lifetime of a connection.
 struct Term {
     closed: watch::Receiver<bool>,
-    tls: watch::Receiver<Option<Arc<ServerConfig>>>,
+    tls: watch::Receiver<()>,
 }
 
 impl Term {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A server's side of TLS, which may be changed while it serves.
 
+use std::future::Future;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -21,15 +23,26 @@ pub enum TlsError {
 
 /// A server's certificate; without one it serves without TLS. All clones are the same one.
 #[derive(Debug, Clone, Default)]
-pub struct Tls(watch::Sender<Option<Arc<ServerConfig>>>);
+pub struct Tls(Arc<Mutex<Serving>>);
+
+/// What connections begin with from now on, and a channel that each of them follows as long as it lives.
+#[derive(Debug, Default)]
+struct Serving {
+    config: Option<Arc<ServerConfig>>,
+    connections: watch::Sender<()>,
+}
 
 impl Tls {
     /// Serves with this certificate and its key (PEM) from now on. Connections of before are closed at once, as those of a server that is
-    /// killed and started again; upgraded ones are none of the server's any more.
+    /// killed and started again, and the future ends when they are; upgraded ones are none of the server's any more.
     ///
     /// # Errors
     /// They cannot be used.
-    pub fn certify(&self, certificate: &str, key: &str) -> Result<(), TlsError> {
+    pub fn certify(
+        &self,
+        certificate: &str,
+        key: &str,
+    ) -> Result<impl Future<Output = ()> + use<>, TlsError> {
         let certificate = CertificateDer::from_pem_slice(certificate.as_bytes())?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -38,14 +51,15 @@ impl Tls {
             .with_no_client_auth()
             .with_single_cert(vec![certificate], key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        self.0.send_replace(Some(Arc::new(config)));
-        Ok(())
+        let next = Serving { config: Some(Arc::new(config)), connections: watch::Sender::default() };
+        let former = std::mem::replace(&mut *self.0.lock(), next).connections;
+        former.send_replace(());
+        Ok(async move { former.closed().await })
     }
 
-    /// The present one, and its changes from now on.
-    pub(crate) fn follow(&self) -> (Option<Arc<ServerConfig>>, watch::Receiver<Option<Arc<ServerConfig>>>) {
-        let mut changes = self.0.subscribe();
-        let now = changes.borrow_and_update().clone();
-        (now, changes)
+    /// The present one, and what changes when there is another.
+    pub(crate) fn follow(&self) -> (Option<Arc<ServerConfig>>, watch::Receiver<()>) {
+        let serving = self.0.lock();
+        (serving.config.clone(), serving.connections.subscribe())
     }
 }

@@ -32,7 +32,7 @@ impl std::fmt::Debug for Standing {
 /// Its port is taken, or no certificate can be made.
 pub(crate) async fn stand(control: &Control) -> Result<Standing, Error> {
     let proxy = Proxy::new(control.upstream().await?, control::names());
-    proxy.certify(&*control.authority, None)?;
+    proxy.certify(&*control.authority, None).await?;
     let listener = TcpListener::bind((IpAddr::from(ADDRESS), PORT));
     let listener = listener.map_err(|source| Error::System("listen before the API server", source))?;
     let served = proxy.serve(listener);

@@ -90,7 +90,7 @@ impl RemoteCluster {
         if let Some(owned) = &session.owned {
             owned.front.clear();
             // Another scenario may have given it another one.
-            owned.front.certify(&*owned.issuer, None)?;
+            owned.front.certify(&*owned.issuer, None).await?;
         }
         if session.is_whole() {
             cluster.take(session).await?;

@@ -24,12 +24,13 @@ struct Wire {
 
 impl Wire {
     async fn both() -> [Self; 2] {
-        World::both().await.map(Self::new)
+        let [one, other] = World::both().await;
+        [Self::new(one).await, Self::new(other).await]
     }
 
-    fn new(world: World) -> Self {
+    async fn new(world: World) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        world.front.certify(&**world.server.authority(), None).unwrap();
+        world.front.certify(&**world.server.authority(), None).await.unwrap();
         let handle = world.front.serve(listener).unwrap();
         let agent = trusting(&world.server.ca_pem());
         Self { world, handle, agent }
@@ -67,14 +68,14 @@ async fn another_certificate_ends_the_connections_of_before() {
     for mut wire in Wire::both().await {
         assert_eq!(wire.get(CART).await.unwrap().0, 200);
         let successor = wire.world.server.authority().successor().unwrap();
-        wire.world.front.certify(&*successor, None).unwrap();
+        wire.world.front.certify(&*successor, None).await.unwrap();
         assert!(wire.get(CART).await.is_err(), "its connection is closed");
         let refused = wire.get(CART).await.unwrap_err().to_string();
         assert!(refused.contains("certificate"), "{refused}");
         wire.agent = trusting(&successor.ca());
         assert_eq!(wire.get(CART).await.unwrap().0, 200);
         let later = SystemTime::now() + Duration::from_secs(60);
-        wire.world.front.certify(&*successor, Some(later)).unwrap();
+        wire.world.front.certify(&*successor, Some(later)).await.unwrap();
         assert!(wire.get(CART).await.is_err(), "its connection is closed");
         let refused = wire.get(CART).await.unwrap_err().to_string();
         assert!(refused.contains("not valid yet"), "{refused}");
@@ -103,7 +104,7 @@ async fn an_answer_can_be_any_code_for_the_first_requests() {
 
 #[tokio::test]
 async fn what_a_stranger_refuses_is_passed_on_and_asked_for_once() {
-    let behind = Wire::new(World::in_process());
+    let behind = Wire::new(World::in_process()).await;
     let busy = Effect::Answer { code: 429, retry_after: Some(7) };
     behind.world.front.add(Fault::on(Verb::Get, CART, busy).first(1));
     let front = Proxy::new(stranger(&behind.world.server, behind.handle.address()).await, Vec::new());
@@ -187,7 +188,7 @@ async fn a_held_request_goes_on_once_the_fault_is_gone() {
 
 #[tokio::test]
 async fn connections_are_reset() {
-    let wire = Wire::new(World::in_process());
+    let wire = Wire::new(World::in_process()).await;
     let address = wire.handle.address();
     wire.world.front.reset_connections();
     let call = tokio::task::spawn_blocking(move || {

@@ -122,7 +122,7 @@ async fn trusted(world: &mut LabWorld, whom: &str) -> Result<String, Stop> {
 #[when("the API server's certificate is one of the second authority")]
 async fn certified(world: &mut LabWorld) -> Step {
     let successor = successor(world).await?;
-    Ok(world.cluster().await?.front()?.certify(&*successor, None)?)
+    Ok(world.cluster().await?.front()?.certify(&*successor, None).await?)
 }
 
 /// A certificate of a machine whose clock is that much ahead, made just now.
@@ -130,7 +130,7 @@ async fn certified(world: &mut LabWorld) -> Step {
 async fn ahead(world: &mut LabWorld, seconds: u64) -> Step {
     let tier = world.cluster().await?;
     let made = SystemTime::now() + Duration::from_secs(seconds);
-    Ok(tier.front()?.certify(tier.issuer()?, Some(made))?)
+    Ok(tier.front()?.certify(tier.issuer()?, Some(made)).await?)
 }
 
 /// The plugin's kubeconfig has them and no others.
