@@ -51,6 +51,7 @@ pub fn ranges(network: &str, node: u8) -> [String; 2] {
 #[derive(Debug)]
 pub struct Wire {
     workload: PathBuf,
+    /// Of each process. As long as a plugin's call: that lays links, too.
     deadline: Duration,
     pods_are_routed: bool,
     /// Ends before its namespace.
@@ -68,7 +69,7 @@ impl Wire {
         let path = options.directory.join("router.netns");
         let router = Namespace::create(&path, NamespaceRole::Node).await?;
         netns::set_loopback_up(router.path()).await?;
-        let (workload, deadline) = (options.binaries.workload.clone(), options.deadlines.process);
+        let (workload, deadline) = (options.binaries.workload.clone(), options.deadlines.plugin);
         Ok(Self {
             workload,
             deadline,

@@ -29,7 +29,7 @@ pub(crate) fn build_workload() {
     }
     let profile = profile();
     let mut cargo = rig::cargo();
-    // As `cargo lab run` does, so that it is built once.
+    // As `cargo lab run` does where musl is not installed.
     cargo.args(["build", "--quiet", "--locked", "--package", "cnilab", "--package", "workload"]);
     cargo.args(["--bin", "workload", "--target-dir"]);
     cargo.arg(profile.ancestors().nth(2).unwrap());
