@@ -25,10 +25,10 @@ pub enum TlsError {
 #[derive(Debug, Clone, Default)]
 pub struct Tls(Arc<Mutex<Serving>>);
 
-/// What connections begin with from now on, and a channel that each of them follows as long as it lives.
 #[derive(Debug, Default)]
 struct Serving {
     config: Option<Arc<ServerConfig>>,
+    /// Of this certificate alone: it has no receiver when the last connection that began with it is gone.
     connections: watch::Sender<()>,
 }
 
