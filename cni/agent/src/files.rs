@@ -17,11 +17,11 @@ pub mod version;
 const TEMPORARY: &str = ".tmp.";
 
 /// Puts `content` in the place of `path`: readers see the old file or the new one, whole, also after a crash of the machine. A symbolic link is
-/// replaced, and what it leads to stays as it is.
+/// replaced, and what it leads to stays as it is. From a file the kernel copies (`copy_file_range`), where it can.
 ///
 /// # Errors
 /// The temporary is gone then, and the old file is as it was.
-pub fn atomic_write(path: &Path, content: &mut dyn Read, mode: u32) -> Result<(), FileError> {
+pub fn atomic_write(path: &Path, content: &mut impl Read, mode: u32) -> Result<(), FileError> {
     let failed = |cause| Doing::Write.failed(path, cause);
     let temporary = temporary_of(path).map_err(failed)?;
     let written = fill(&temporary, content, mode).and_then(|()| fs::rename(&temporary, path));
@@ -34,7 +34,7 @@ pub fn atomic_write(path: &Path, content: &mut dyn Read, mode: u32) -> Result<()
 }
 
 /// Writes and syncs the temporary.
-fn fill(temporary: &Path, content: &mut dyn Read, mode: u32) -> io::Result<()> {
+fn fill(temporary: &Path, content: &mut impl Read, mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
     // The umask has no say in it, and no reader sees the content under a wider mode.
     file.set_permissions(Permissions::from_mode(mode))?;

@@ -4,6 +4,11 @@
 use std::process::ExitCode;
 
 use agent::cli::{self, Cli};
+use dlmalloc::GlobalDlmalloc;
+
+/// The one of musl asks the kernel for memory time and again, and gives it back.
+#[global_allocator]
+static ALLOCATOR: GlobalDlmalloc = GlobalDlmalloc;
 
 fn main() -> ExitCode {
     abort_on_panic();

@@ -14,15 +14,25 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 pub struct Mounts(BTreeMap<PathBuf, Mount>);
 
 impl Mounts {
-    /// True if a directory was deleted, or moved since the last look, with what is mounted here. Moves are seen from Linux 5.8 on.
-    pub fn is_orphaned(&mut self, directory: &Path) -> bool {
+    /// The first directory that was deleted, or moved since the last look, with what is mounted here. Moves are seen from Linux 5.8 on.
+    pub fn orphaned(&mut self, directories: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
+        let mountinfo = mountinfo();
+        directories.into_iter().find(|directory| self.is_orphaned(directory, &mountinfo))
+    }
+
+    fn is_orphaned(&mut self, directory: &Path, mountinfo: &str) -> bool {
         if fs::metadata(directory).is_ok_and(|found| found.is_dir() && found.nlink() == 0) {
             return true;
         }
-        let Some(now) = Mount::of(directory) else { return false };
+        let Some(now) = Mount::of(directory, mountinfo) else { return false };
         let is_moved = |before: Mount| now.is_moved(&before);
         self.0.insert(directory.to_owned(), now.clone()).is_some_and(is_moved)
     }
+}
+
+/// Mounts of this process; none where they cannot be read.
+fn mountinfo() -> String {
+    fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
 }
 
 /// A mount, as in proc_pid_mountinfo(5).
@@ -35,12 +45,12 @@ struct Mount {
 
 impl Mount {
     /// The mount through which a directory is reached.
-    fn of(directory: &Path) -> Option<Self> {
+    fn of(directory: &Path, mountinfo: &str) -> Option<Self> {
         let found = statx(CWD, directory, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
         if found.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
             return None;
         }
-        Self::read(&fs::read_to_string("/proc/self/mountinfo").ok()?, found.stx_mnt_id)
+        Self::read(mountinfo, found.stx_mnt_id)
     }
 
     /// The line of a mount: `ID PARENT MAJOR:MINOR ROOT …`.
@@ -101,11 +111,11 @@ mod tests {
         let (dir, mut mounts) = (tempfile::tempdir().unwrap(), Mounts::default());
         let path = dir.path().join("net.d");
         fs::create_dir(&path).unwrap();
-        assert!(Mount::of(&path).is_some());
-        assert!(!mounts.is_orphaned(&path));
+        assert!(Mount::of(&path, &mountinfo()).is_some());
+        assert_eq!(mounts.orphaned([path.clone()]), None);
         fs::rename(&path, dir.path().join("old")).unwrap();
-        assert!(!mounts.is_orphaned(&path));
+        assert_eq!(mounts.orphaned([path.clone()]), None);
         fs::create_dir(&path).unwrap();
-        assert!(!mounts.is_orphaned(&path));
+        assert_eq!(mounts.orphaned([path]), None);
     }
 }

@@ -63,9 +63,8 @@ pub async fn run(mut context: InstallContext, stop: CancellationToken) -> Result
         if let Some(watcher) = &mut watcher {
             watcher.arm(&places);
         }
-        let orphaned = places.into_iter().find(|place| mounts.is_orphaned(&place.directory));
-        if let Some(place) = orphaned {
-            return Err(Orphaned(place.directory));
+        if let Some(directory) = mounts.orphaned(places.into_iter().map(|place| place.directory)) {
+            return Err(Orphaned(directory));
         }
         let (mut wait, since) = (judge::NET, changed_at.take());
         let is_ours = turn.is_ours();
