@@ -63,3 +63,25 @@ impl Tls {
         (serving.config.clone(), serving.connections.subscribe())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_certificate_is_replaced_once_the_connections_of_before_are_gone() {
+        let own = rcgen::generate_simple_self_signed(["lab".to_owned()]).unwrap();
+        let tls = Tls::default();
+        let (_, connection) = tls.follow();
+        let replaced = tls.certify(&own.cert.pem(), &own.signing_key.serialize_pem()).unwrap();
+        let mut replaced = std::pin::pin!(replaced);
+        tokio::select! {
+            biased;
+            () = &mut replaced => panic!("a connection of before is there"),
+            () = std::future::ready(()) => {}
+        }
+        assert!(connection.has_changed().unwrap(), "it is told to close");
+        drop(connection);
+        replaced.await;
+    }
+}
