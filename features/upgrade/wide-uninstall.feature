@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: An uninstall reaches every node of a large cluster (istio-59846; field S12)
   All agents are told to stop within moments, and each has to find out why before its account, its roles or its namespace are gone.
   The largest cluster has the machine for itself: an API server that is too slow is a silent one, and silence uninstalls nothing.
@@ -16,8 +16,8 @@ Feature: An uninstall reaches every node of a large cluster (istio-59846; field 
     @mutant:deletion-unheard
     Examples:
       | order              | nodes |
-      | as it was rendered | 10    |
-      | in reverse         | 10    |
+      | as it was rendered | 5     |
+      | in reverse         | 5     |
 
     @serial @mutant:deletion-unheard
     Examples:
@@ -27,21 +27,21 @@ Feature: An uninstall reaches every node of a large cluster (istio-59846; field 
     @mutant:deleting-daemonset-kept
     Examples:
       | order             | nodes |
-      | in the foreground | 10    |
+      | in the foreground | 5     |
 
     @mutant:namespace-outlived
     Examples:
       | order              | nodes |
-      | with its namespace | 10    |
+      | with its namespace | 5     |
 
     @mutant:gone-keeps
     Examples:
       | order                  | nodes |
-      | by its DaemonSet alone | 10    |
+      | by its DaemonSet alone | 5     |
 
   @mutant:no-outbound-capture
   Scenario: Pods that run meanwhile keep their rules
-    Given 10 nodes
+    Given 5 nodes
     And the node agent is ready
     And pod "cart" of the mesh
     And exposure of pod "cart" is measured every 50 ms

@@ -166,11 +166,20 @@ impl Sweep {
         let running = self.node.hand.list(&self.node.paths.run_dir).await.unwrap_or_default();
         let is_there = |name: &&str| running.iter().any(|entry| entry.name == **name);
         ["agent.sock", "log.sock"].iter().all(is_there)
-            && self.network().await.is_ok_and(|network| network == Network::New)
+            && self.named().await.is_ok_and(|network| network == Network::New)
     }
 
-    /// Network that a runtime finds; a wrong one is none.
+    /// Network that a runtime finds; a wrong one is none, and neither is one that is not whole.
     async fn network(&self) -> Result<Network, Stop> {
+        let named = self.named().await?;
+        if named == Network::New {
+            self.is_whole().await?;
+        }
+        Ok(named)
+    }
+
+    /// By its configuration alone.
+    async fn named(&self) -> Result<Network, Stop> {
         let (node, paths) = (&self.node, &self.node.paths);
         let found = node.all(&paths.conf_dir).await?;
         let lists =
@@ -185,13 +194,19 @@ impl Sweep {
         if plugins != "lab-net, istio-cni" {
             return Err(Stop::wrong(format!("the network is {plugins:?}")));
         }
+        Ok(Network::New)
+    }
+
+    /// What the new network needs besides.
+    async fn is_whole(&self) -> Step {
+        let (node, paths) = (&self.node, &self.node.paths);
         if node.hand.read(&paths.bin_dir.join(PLUGIN)).await.ok().as_ref() != Some(&self.plugin) {
             return Err(Stop::wrong("the network names our plugin, which is not there, or not whole"));
         }
         let credentials = node.hand.read(&paths.run_dir.join(KUBECONFIG)).await.map_err(wrong)?;
         serde_json::from_slice::<Value>(&credentials)
-            .map_err(|error| Stop::wrong(format!("the plugin's credentials: {error}")))?;
-        Ok(Network::New)
+            .map(drop)
+            .map_err(|error| Stop::wrong(format!("the plugin's credentials: {error}")))
     }
 
     /// Kills it before its first change, its second, and so on, until it comes to its end.
