@@ -1,4 +1,4 @@
-@real-kernel @fake-kernel @install-cni @long
+@real-kernel @fake-kernel @install-cni @busy
 Feature: An agent that is killed leaves the old state or the new one, never half of it (istio-54311; field S28)
   Nodes run out of memory and lose power. Whichever call was the agent's last, runtimes find a whole network, and a plugin that it names is there.
   What a plugin leaves that is killed during an ADD is told in backend/crash.

@@ -82,7 +82,7 @@ Feature: Pods name our network to Multus (field S16)
     When it is deleted
     Then the plugin's last DEL succeeded
 
-  @mutant:survey-blind
+  @long @mutant:survey-blind
   Scenario: A pod that names nothing is not redirected, and the agent says so
     Given Multus thin is installed
     And the node agent is ready

@@ -1,4 +1,4 @@
-@real-kernel @install-cni @iptables-tools
+@real-kernel @install-cni @iptables-tools @long
 Feature: A pod whose network left rules of iptables-legacy is repaired (field S14)
   The plugin would put its rules beside them with the node's iptables-legacy. The agent's image has none, so its rules are of nft-compat,
   a packet proves that they redirect, and the others' rules stay.

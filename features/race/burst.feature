@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: An autoscaler brings many nodes at once, and many pods wait for them (field S1)
   Whoever makes the nodes makes them with a taint. A pod goes to the first node whose agent is ready, and nothing checks its rules.
 

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: A node reboots, and its pods are faster than the agent (istio-60882; field S3)
   Everything starts at once, and the agent is late. Where the network's configuration is kept the plugin is called and fails until the agent is
   there; an immutable system (Talos, Bottlerocket) begins as a fresh node, whatever taint that had.

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: Repair of pods that a controller makes
   A deletion helps because a controller makes another pod, which comes up behind the plugin. Until then each kind counts and names its pods
   in a way of its own: a Job counts a pod that is deleted as failed, a StatefulSet gives the next one the same name.

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: Only the pod that was seen broken is deleted
   A deletion names UID and version of what was seen. A pod in a crash loop changes all the time: then the deletion conflicts, which is no
   failure, and is asked for again of the newer pod, unless that came up. What the API server refuses otherwise is tried again later, and told.

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: Namespaces that the plugin leaves alone are left alone by repair
   What would get no rules when it starts gets none afterwards, whatever its validation says.
 

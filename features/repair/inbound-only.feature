@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: A pod that redirects inbound traffic only is proven repaired as well
   None of its own packets is redirected but the proxy's way to the app, so the probe takes the proxy's user for its one packet.
 

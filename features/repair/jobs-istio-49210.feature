@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: Pods that repair cannot help (istio-49210; field S2)
   Nothing starts the containers of a pod with restartPolicy Never again: it is told so, and gets what the operator chose for such pods.
 

@@ -1,4 +1,4 @@
-@real-kernel @install-cni @millrace
+@real-kernel @install-cni @millrace @long
 Feature: A pod that starts before the node agent (istio-55913; field S1)
   On a fresh node, and after each reboot, pods can be faster than the agent. Their validation stops them; the agent gives them their
   rules, proves that those redirect, and the pods go on by themselves.

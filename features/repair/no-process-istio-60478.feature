@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: A sandbox without a process (istio-60478; field S6)
   Runtimes need not keep a process in a sandbox, and a validation that waits for its next run is none. The runtime's cache says which
   namespace is the pod's.

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: What the agent does with a pod that came up unredirected (field S4)
   A pod that starts before the plugin is there fails its validation, again and again. Of the policies that are on, the first of repair,
   delete and label counts, and the agent writes what belongs to that one, with the rights of that one.

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: Namespaces are found on nodes whose /run is no shared mount (k3d, Docker Desktop)
   A node that is a container has no shared mounts, and its runtime refuses a container that wants to follow one: "path "/var/run/netns" is
   mounted on "/run" but it is not a shared or slave mount". The agent looks at namespaces by way of the node's first process instead, which it

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: An agent that starts again knows what is to be done (istio-57332)
   What it had done and what it had still to do, it remembers nowhere: it looks at every pod of the node anew.
 

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: Repair on each container runtime (field S6)
   CRI-O starts no infra container unless a pod asks for more, so that a pod whose validation waits for its next run has no process at all. Runtimes
   also differ in what their cache says of a sandbox: cri-dockerd tells nobody the pod's UID.

@@ -1,4 +1,4 @@
-@real-kernel @install-cni @millrace
+@real-kernel @install-cni @millrace @long
 Feature: Pods without validation that are not redirected
   A pod that has nothing that checks its rules runs on without them. The agent reads the rules of every pod of the mesh, tells of those
   that lack them, and acts only if it was asked to.

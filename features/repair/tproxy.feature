@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: A pod that catches inbound traffic by TPROXY is repaired as well
   It needs policy routes beside its rules. An agent that programmed it twice would fail upstream, at the second rule that is the same.
 

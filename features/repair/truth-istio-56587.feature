@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: Repaired is what was seen to redirect (istio-56587; field S5)
   That rules were written does not mean that packets follow them. A packet sent in the pod decides what the agent says of it.
 

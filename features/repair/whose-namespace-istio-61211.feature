@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: Whose a namespace is (istio-61211; field S7)
   Addresses and names are used again, and a sandbox need not hold a process. Rules are written only where address and sandbox both say
   that the namespace is the pod's.

@@ -1,4 +1,4 @@
-@real-kernel @install-cni
+@real-kernel @install-cni @long
 Feature: Two agents of two versions at once do not fight over the node
   A DaemonSet with maxSurge has the next agent on a node before the last one is gone. Each ships another plugin and has another token, so
   each would take the other's for damage and heal it, for as long as both live. The one that started last installs, the other one leaves

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The features: found, parsed, expanded and selected. One scenario of the catalogue is one row of examples.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -34,7 +34,7 @@ const BUSY: &str = "busy";
 /// The tag of what waits long.
 const LONG: &str = "long";
 /// Part of the other scenarios that those which wait long are spread over.
-const SPREAD: f64 = 0.75;
+const SPREAD: f64 = 0.65;
 /// Prefix of tags that name a defect which the scenario must catch.
 const MUTANT: &str = "mutant:";
 
@@ -58,8 +58,8 @@ pub struct Entry {
     pub repetition: Option<u16>,
 }
 
-/// Features of one scenario each in the order in which they are begun: what keeps a core busy, then the others, what waits long spread evenly over the
-/// first part of them. So no core is idle while all that runs waits, and none waits alone at the end.
+/// Features of one scenario each in the order in which they are begun: what keeps a core busy, then the others. Those of a directory wait alike, so each
+/// directory's are spread evenly, and what waits long over the first part. So no core is idle while all that runs waits, and none waits alone at the end.
 #[must_use]
 pub fn in_turn(features: Vec<gherkin::Feature>) -> Vec<gherkin::Feature> {
     let single = features.into_iter().flat_map(|mut feature| {
@@ -70,12 +70,16 @@ pub fn in_turn(features: Vec<gherkin::Feature>) -> Vec<gherkin::Feature> {
         feature.tags.iter().chain(&feature.scenarios[0].tags).any(|own| own == tag)
     };
     let (mut begun, others): (Vec<_>, Vec<_>) = single.partition(|one| has(one, BUSY));
-    let (long, short): (Vec<_>, Vec<_>) = others.into_iter().partition(|one| has(one, LONG));
-    let over = |all: Vec<gherkin::Feature>, part: f64| {
-        let step = part / all.len() as f64;
-        all.into_iter().enumerate().map(move |(number, one)| (number as f64 * step, one))
+    let mut alike: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for one in others {
+        let directory = one.path.as_deref().and_then(Path::parent).map(Path::to_owned);
+        alike.entry((has(&one, LONG), directory)).or_default().push(one);
+    }
+    let over = |((is_long, _), all): ((bool, _), Vec<_>)| {
+        let step = if is_long { SPREAD } else { 1.0 } / all.len() as f64;
+        all.into_iter().enumerate().map(move |(number, one)| ((number as f64 + 0.5) * step, one))
     };
-    let mut rest: Vec<_> = over(long, SPREAD).chain(over(short, 1.0)).collect();
+    let mut rest: Vec<_> = alike.into_iter().flat_map(over).collect();
     rest.sort_by(|one, other| one.0.total_cmp(&other.0));
     begun.extend(rest.into_iter().map(|(_, one)| one));
     begun

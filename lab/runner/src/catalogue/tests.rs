@@ -219,19 +219,22 @@ fn a_feature_that_is_not_there_is_an_error() {
 }
 
 #[test]
-fn scenarios_that_wait_are_begun_among_the_first_of_the_others() {
+fn scenarios_that_wait_are_begun_among_the_others_and_those_of_a_directory_far_from_each_other() {
     let scenarios =
         |count: usize| (0..count).map(|at| format!("  Scenario: {at}\n    Given x\n")).collect::<String>();
     let feature = |name: &str, tag: &str, count| {
         let text = format!("{tag}\nFeature: {name}\n\n{}", scenarios(count));
-        gherkin::Feature::parse(text, GherkinEnv::default()).unwrap()
+        let parsed = gherkin::Feature::parse(text, GherkinEnv::default()).unwrap();
+        gherkin::Feature { path: Some(format!("features/{name}/one.feature").into()), ..parsed }
     };
-    let features =
-        vec![feature("short", "@ipv6", 8), feature("waits", "@long", 3), feature("works", "@busy", 2)];
+    let features = vec![
+        feature("few", "@ipv6", 2),
+        feature("many", "@ipv6", 4),
+        feature("waits", "@long", 3),
+        feature("works", "@busy", 2),
+    ];
     let told = |feature: &gherkin::Feature| format!("{} {}", feature.name, feature.scenarios[0].name);
     let begun: Vec<_> = in_turn(features).iter().map(told).collect();
-    let first =
-        ["works 0", "works 1", "waits 0", "short 0", "short 1", "waits 1", "short 2", "short 3", "waits 2"];
-    assert_eq!(begun[..9], first);
-    assert_eq!(begun[9..], ["short 4", "short 5", "short 6", "short 7"]);
+    assert_eq!(begun[..6], ["works 0", "works 1", "waits 0", "many 0", "few 0", "waits 1"]);
+    assert_eq!(begun[6..], ["many 1", "waits 2", "many 2", "few 1", "many 3"]);
 }
