@@ -21,7 +21,7 @@ use crate::binaries::MUTANT;
 use crate::binaries::PLUGIN;
 use crate::steps::crash_sweep::Ended;
 use crate::steps::files::{Files, Process, files, process, wrong};
-use crate::steps::wait::eventually;
+use crate::steps::wait::{eventually, throughout};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
@@ -29,6 +29,8 @@ use crate::stop::{Step, Stop};
 const NAME: &str = "crash";
 /// Deadline of the agent.
 const SOON: Duration = Duration::from_secs(30);
+/// Time in which an agent that has installed looks at what it wrote: what it changes then counts as well.
+const SECOND_LOOK: Duration = Duration::from_secs(1);
 /// Upper bound of its changes.
 const MOST: u32 = 200;
 /// It makes no fewer: a list is made, given its mode, filled, synced and renamed, and two files go or come. A sweep that sees less is blind.
@@ -156,7 +158,16 @@ impl Sweep {
         .await?;
         let ended = match ended {
             Some(ended) => ended?,
-            None => kill(world).await?,
+            None => {
+                let goes_on = async |world: &mut LabWorld| match end(world).await? {
+                    None => Ok(()),
+                    Some(_) => Err(Stop::wrong("it ended")),
+                };
+                match throughout(world, SECOND_LOOK, goes_on).await {
+                    Ok(()) | Err(Stop::Wrong(_)) => kill(world).await?,
+                    Err(error) => return Err(error),
+                }
+            }
         };
         tier.delete_pod(&PodName::in_system(NAME)).await?;
         Ok(ended)
