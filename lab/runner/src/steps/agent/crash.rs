@@ -21,7 +21,7 @@ use crate::binaries::MUTANT;
 use crate::binaries::PLUGIN;
 use crate::steps::crash_sweep::Ended;
 use crate::steps::files::{Files, Process, files, process, wrong};
-use crate::steps::wait::{eventually, throughout};
+use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 
@@ -70,12 +70,15 @@ async fn kill(world: &mut LabWorld) -> Result<Ended, Stop> {
         Err(Stop::Wrong(_)) => {}
         Err(error) => return Err(error),
     }
-    let gone = async |world: &mut LabWorld| {
-        end(world).await?.ok_or_else(|| Stop::wrong("it was killed or is gone, and its pod has not ended"))
-    };
-    let ended = eventually(world, SOON, gone).await?;
+    let ended = gone(world, SOON).await?;
     // Not by us: killed after all that counts, or dead by itself.
     if is_ours { Ok(Ended::Done) } else { ended }
+}
+
+async fn gone(world: &mut LabWorld, within: Duration) -> Result<Result<Ended, Stop>, Stop> {
+    let ended =
+        async |world: &mut LabWorld| end(world).await?.ok_or_else(|| Stop::wrong("its pod has not ended"));
+    eventually(world, within, ended).await
 }
 
 /// End of its pod; `None` while it has not ended.
@@ -158,16 +161,11 @@ impl Sweep {
         .await?;
         let ended = match ended {
             Some(ended) => ended?,
-            None => {
-                let goes_on = async |world: &mut LabWorld| match end(world).await? {
-                    None => Ok(()),
-                    Some(_) => Err(Stop::wrong("it ended")),
-                };
-                match throughout(world, SECOND_LOOK, goes_on).await {
-                    Ok(()) | Err(Stop::Wrong(_)) => kill(world).await?,
-                    Err(error) => return Err(error),
-                }
-            }
+            None => match gone(world, SECOND_LOOK).await {
+                Ok(ended) => ended?,
+                Err(Stop::Wrong(_)) => kill(world).await?,
+                Err(error) => return Err(error),
+            },
         };
         tier.delete_pod(&PodName::in_system(NAME)).await?;
         Ok(ended)
@@ -184,7 +182,7 @@ impl Sweep {
     async fn network(&self) -> Result<Network, Stop> {
         let named = self.named().await?;
         if named == Network::New {
-            self.is_whole().await?;
+            self.check_plugin_and_credentials().await?;
         }
         Ok(named)
     }
@@ -208,8 +206,7 @@ impl Sweep {
         Ok(Network::New)
     }
 
-    /// What the new network needs besides.
-    async fn is_whole(&self) -> Step {
+    async fn check_plugin_and_credentials(&self) -> Step {
         let (node, paths) = (&self.node, &self.node.paths);
         if node.hand.read(&paths.bin_dir.join(PLUGIN)).await.ok().as_ref() != Some(&self.plugin) {
             return Err(Stop::wrong("the network names our plugin, which is not there, or not whole"));
