@@ -27,7 +27,8 @@ mod named;
 pub const NEEDS: [&str; 7] =
     ["real-kernel", "ipv6", "any-uid", "iptables-tools", "own-users", "fake-kernel", "immutable"];
 
-/// The tag of a scenario that needs the machine for itself: cucumber runs it alone.
+/// The tag of a scenario that needs the machine for itself. Cucumber plays the first of a run alone, and would begin a second one beside others, so
+/// no more than one has it.
 const SERIAL: &str = "serial";
 /// The tag of what keeps a core at work all the time.
 const BUSY: &str = "busy";

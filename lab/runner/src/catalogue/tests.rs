@@ -213,6 +213,14 @@ fn every_redirection_of_a_pod_of_both_families_is_played_on_every_back_end() {
 }
 
 #[test]
+fn one_scenario_has_the_machine_for_itself() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let all = Catalogue::read(&root, &Selection::default()).unwrap();
+    let alone = all.entries.iter().filter(|entry| entry.tags.iter().any(|tag| tag == SERIAL));
+    assert_eq!(alone.count(), 1);
+}
+
+#[test]
 fn a_feature_that_is_not_there_is_an_error() {
     let selection = Selection { feature: Some("elsewhere".into()), ..Selection::default() };
     assert!(catalogue(&selection).is_err());
