@@ -37,7 +37,7 @@ use crate::steps::account::Account;
 use crate::steps::files::{files, process};
 use crate::steps::readiness;
 use crate::steps::taint::controller;
-use crate::steps::wait::eventually;
+use crate::steps::wait::{deadline_of, eventually};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop};
 use objects::{CONFIG_MAP, CONTAINER};
@@ -370,7 +370,7 @@ async fn killed(world: &mut LabWorld) -> Step {
 pub async fn comes_up(world: &mut LabWorld, seconds: u64) -> Step {
     let pod = world.its_name()?;
     let tier = world.cluster().await?;
-    tier.comes_up(&pod, Duration::from_secs(seconds)).await?;
+    tier.comes_up(&pod, deadline_of(world, Duration::from_secs(seconds))).await?;
     // The result of its first start no longer counts.
     let addresses = tier.workload(&pod).await?.addresses();
     world.starts.insert(pod.name, PodStart::Running { addresses });

@@ -19,6 +19,11 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Longest wait where defects are played quickly: mostly what they break never comes.
 pub const TRIAL: Duration = Duration::from_secs(12);
 
+/// Deadline of a wait: where defects are played quickly, it is [`TRIAL`] at most.
+pub fn deadline_of(world: &LabWorld, wanted: Duration) -> Duration {
+    if world.is_quick() { wanted.min(TRIAL) } else { wanted }
+}
+
 /// Looks until `found` finds something, or the deadline has passed, which the tier's patience stretches: then what it saw last is the reason.
 /// It looks again as soon as the cluster tells that something has happened, and now and then for what nobody tells of.
 pub async fn eventually<T>(
@@ -27,8 +32,7 @@ pub async fn eventually<T>(
     mut found: impl AsyncFnMut(&mut LabWorld) -> Result<T, Stop>,
 ) -> Result<T, Stop> {
     let tier = world.cluster().await?;
-    let deadline = if world.is_quick() { deadline.min(TRIAL) } else { deadline };
-    until(&**tier, deadline, async || found(world).await).await
+    until(&**tier, deadline_of(world, deadline), async || found(world).await).await
 }
 
 /// Looks for as long as `window`, whenever the cluster tells that something has happened: what does not hold once is the reason. The tier's patience
