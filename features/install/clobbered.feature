@@ -21,14 +21,14 @@ Feature: What others do to the CNI directory is healed (field S8 and S26; instal
     Then the conflist "05-other.conflist" lists "other, istio-cni" within 1000 ms
 
   @mutant:foreign-list-taken
-  Scenario: A .conf of its name comes beside the list, which stays
+  Scenario: A .conf of its name comes beside the list, and both stay
     Given pods may be left that nobody can delete: "failed to find plugin "other""
     When somebody writes "10-lab.conf":
       """
       {"cniVersion": "1.0.0", "name": "lab", "type": "other"}
       """
-    Then the conflist "10-lab.conf.conflist" lists "other, istio-cni" within 1000 ms
-    And the configuration "10-lab.conf" is not there
+    Then the conflist "10-lab-istio-cni.conflist" lists "other, istio-cni" within 1000 ms
+    And the configuration "10-lab.conf" contains "'type': 'other'"
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
 
   @mutant:readiness-believed

@@ -36,3 +36,14 @@ Feature: A file that no runtime can decode is no network (field S8)
     When somebody restores "10-lab.conflist"
     Then the node agent becomes ready within 10 s
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
+
+  @mutant:remaking-unfought
+  Scenario: Who makes a file of our plugin alone again and again is told how to stop, and met less often
+    Given somebody writes "00-alone.conf":
+      """
+      {"cniVersion": "1.0.0", "name": "alone", "type": "istio-cni"}
+      """
+    And the node agent is ready
+    When somebody restores "00-alone.conf" 6 times, as soon as it is gone
+    Then an event "CniConfigFight" says "somebody else keeps removing our entry from 10-lab.conflist"
+    And the configuration "00-alone.conf" is not there

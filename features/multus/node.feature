@@ -36,6 +36,37 @@ Feature: Multus on the node, thin and thick (field S16)
       """
     Then the node agent becomes ready within 10 s
 
+  @mutant:inline-copied
+  Scenario: The network that Multus has inline gets our entry in its own file, which Multus follows
+    Multus' entrypoint takes the first file beside its own for the network, so a copy of its own file would end up in there.
+
+    Given somebody writes "00-multus.conf":
+      """
+      {"name": "multus", "type": "multus", "delegates": [{"name": "lab", "cniVersion": "1.0.0", "plugins": [{"type": "lab-net"}]}]}
+      """
+    When the node agent is deployed
+    Then the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 10000 ms
+    And the node agent is not ready: "00-multus.conf"
+    When somebody writes "00-multus.conf":
+      """
+      {"name": "multus", "type": "multus", "delegates": [{"name": "lab", "cniVersion": "1.0.0", "plugins": [{"type": "lab-net"}, {"type": "istio-cni"}]}]}
+      """
+    Then the node agent becomes ready within 10 s
+
+  @mutant:multus-copy-stays
+  Scenario: The copy of Multus' own file is removed with it (multus-1429)
+    Given Multus thick is installed
+    When the node agent is deployed
+    Then the node agent becomes ready within 10 s
+    And the conflist "00-multus-istio-cni.conflist" lists "multus-shim, istio-cni"
+    And the conflist "00-multus.conf" is as it was, byte for byte
+    When somebody removes "00-multus.conf"
+    Then the configuration "00-multus-istio-cni.conflist" is not there
+    And the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 5000 ms
+    When the DaemonSet is deleted
+    Then nothing of ours is left on the node
+    And the conflist "10-lab.conflist" is as it was
+
   @mutant:standalone-chained
   Scenario: A file of our own is in its directory
     Given the node agent's CNI directory is "/etc/cni/multus/net.d"

@@ -9,7 +9,7 @@
 //! | [`entry`] | our entry |
 //! | [`scan`] | a directory's files in the order in which runtimes look at them |
 //! | [`plan`] | what to write and remove, and whether what is there is right |
-//! | [`copy`] | lists of our own that repeat the primary's: how they are known |
+//! | [`copy`] | lists of our own that repeat the primary's: their names, and how they are recognized |
 //! | [`leave`] | what to write and remove so that nothing of ours is left |
 
 pub mod copy;
@@ -22,6 +22,8 @@ pub mod splice;
 
 #[cfg(test)]
 mod change_tests;
+#[cfg(test)]
+mod networks_tests;
 #[cfg(test)]
 mod plan_tests;
 

@@ -2,7 +2,7 @@
 //! A configuration's text: its keys with the places of their values, and whether a runtime takes it. Values are never decoded further
 //! than needed, so that nothing of them can get lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
@@ -81,6 +81,13 @@ impl<'a> Members<'a> {
     #[must_use]
     pub fn text(&self, key: &str) -> Option<String> {
         serde_json::from_str(self.get(key)?).ok()
+    }
+
+    /// The object again, without its white space.
+    fn to_object(&self) -> String {
+        let members =
+            self.0.iter().map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), value.get()));
+        format!("{{{}}}", members.collect::<Vec<_>>().join(","))
     }
 
     /// Type of a plugin. Go decodes a plugin's keys in any case, and the last counts; those of a list it takes as they are.
@@ -228,6 +235,22 @@ impl<'a> Document<'a> {
         }
     }
 
+    /// Types of all plugins that get the version of this configuration: its own, ours included, their IPAM plugins, and those that they delegate to.
+    #[must_use]
+    pub fn called(&self) -> BTreeSet<String> {
+        let mut types = BTreeSet::new();
+        let mut add = |text: &str| {
+            if let Ok(plugin) = serde_json::from_str(text) {
+                add_called(&plugin, &mut types);
+            }
+        };
+        match self {
+            Self::List(list) => list.plugins.iter().for_each(|plugin| add(plugin.text)),
+            Self::Single(members) => add(&members.to_object()),
+        }
+        types
+    }
+
     /// Configurations that Multus has inline (`delegates`), raw: its thin form copies the primary's there.
     #[must_use]
     pub fn inline(&self) -> Vec<&'a str> {
@@ -288,6 +311,29 @@ fn is_flag(value: &str) -> bool {
     serde_json::from_str::<bool>(value).is_ok()
         || serde_json::from_str::<String>(value)
             .is_ok_and(|text| ["true", "false"].contains(&text.to_lowercase().as_str()))
+}
+
+/// Plugin and IPAM plugin that flannel delegates to, unless its `delegate` has others.
+const FLANNELS: [&str; 2] = ["bridge", "host-local"];
+
+/// Adds the type of a plugin, of its `ipam`, and of what it delegates to: `delegate` (flannel), `delegates` (Multus), lists included.
+fn add_called(plugin: &Value, types: &mut BTreeSet<String>) {
+    let Some(plugin) = plugin.as_object() else { return };
+    // Go decodes the keys of a plugin in any case.
+    let keys = |wanted: &'static str| {
+        plugin.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(wanted)).map(|(_, value)| value)
+    };
+    let kind = keys("type").filter_map(Value::as_str).next_back().filter(|kind| !kind.is_empty());
+    types.extend(kind.map(str::to_owned));
+    ["ipam", "delegate"].into_iter().flat_map(keys).for_each(|called| add_called(called, types));
+    let lists = ["delegates", "plugins"].into_iter().flat_map(keys);
+    lists.filter_map(Value::as_array).flatten().for_each(|called| add_called(called, types));
+    if kind == Some("flannel") {
+        let delegate = keys("delegate").next_back().unwrap_or(&Value::Null);
+        let said = [&delegate["type"], &delegate["ipam"]["type"]];
+        let defaults = FLANNELS.iter().zip(said).filter(|(_, said)| !said.is_string());
+        types.extend(defaults.map(|(default, _)| (*default).to_owned()));
+    }
 }
 
 /// Byte range of a slice in its text.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::OUR_TYPE;
 use super::document::{Document, Members};
 use super::scan::DirectorySnapshot;
+use super::{copy, splice};
 use crate::settings::Settings;
 
 /// `cniVersion` of a configuration that holds our entry alone, unless the template has one.
@@ -92,6 +93,10 @@ fn made(settings: &Settings) -> Result<Map<String, Value>, EntryError> {
             keys.remove("plugin_log_level");
         }
         keys.extend(template);
+    }
+    // What an agent notes in its entry is no setting.
+    for noted in [copy::MARK, splice::OWNERS_VERSION] {
+        keys.remove(noted);
     }
     Ok(keys)
 }

@@ -22,7 +22,7 @@ pub(super) fn step(chain: &ChainSettings, now: &DirectorySnapshot, name: &str) -
     let alone = document.others().is_empty();
     let is_removed = match &document {
         Document::Single(_) => alone,
-        Document::List(_) => !document.ours().is_empty() && (alone || goes(chain, now, name, &document)),
+        Document::List(_) => (alone && !document.ours().is_empty()) || goes(chain, now, name, &document),
     };
     if is_removed {
         return Some(Step::Remove { name: name.to_owned() });
@@ -31,9 +31,16 @@ pub(super) fn step(chain: &ChainSettings, now: &DirectorySnapshot, name: &str) -
     Some(Step::Write { name: name.to_owned(), text, mode: FileMode::Of(name.to_owned()) })
 }
 
-/// True if a list is a copy to be removed whole. One known by its name alone may be somebody's only network, so it stays.
+/// True if a list is a copy to be removed whole. One known by its name alone may be somebody's only network, so it stays; so does the one that Multus
+/// found as the first file and has in its configuration by its path: without it no pod of the node would start.
 fn goes(chain: &ChainSettings, now: &DirectorySnapshot, name: &str, document: &Document<'_>) -> bool {
-    copy::mark(document).is_some() || (copy::is_copy(chain, name, document) && copy::is_needless(chain, now))
+    let path = format!("/{name}\"");
+    let is_referred_to =
+        || now.files.keys().filter_map(|name| now.text(name)).any(|text| text.contains(&path));
+    if copy::owner(now, name).is_some() {
+        return !is_referred_to();
+    }
+    copy::is_copy(chain, now, name, document) && copy::is_needless(chain, now)
 }
 
 /// Files in which Multus has our plugin inline as a network: nobody but their owner knows what is to be there instead.

@@ -4,7 +4,7 @@
 //!
 //! | module | where our entry goes |
 //! |---|---|
-//! | `chained` | into the primary's own list |
+//! | `chained` | into the primary's own list, or into a copy of its `.conf` |
 //! | `owned` | into a list of our own that repeats the primary's |
 //! | `standalone` | into a file of its own |
 //! | `elsewhere` | and what becomes of it in other files |
@@ -13,9 +13,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::document::{Document, Invalid, Plugin};
+use super::document::{Document, Invalid};
 use super::scan::{DirectorySnapshot, Unusable, list_name, parsed};
-use super::splice;
+use super::{copy, splice};
 use crate::settings::ChainSettings;
 
 mod chained;
@@ -66,7 +66,7 @@ pub struct DesiredConflist<'a> {
     pub entry: &'a Value,
     /// Files that this agent made: what somebody puts in their place is no reason to give them up.
     pub made: &'a BTreeSet<String>,
-    /// Plugins that can do the newest version; asked for where the version is to be raised, else empty.
+    /// Plugins that can do the newest version, those that plugins call included; asked for where the version is to be raised, else empty.
     pub able: &'a BTreeSet<String>,
 }
 
@@ -88,7 +88,7 @@ impl DesiredConflist<'_> {
         })
     }
 
-    /// The file of `CNI_CONF_NAME`, under its present name.
+    /// The file of `CNI_CONF_NAME`, under its present name. A list of our own stands for the file that it is made of.
     fn named(&self, now: &DirectorySnapshot) -> Result<Option<String>, Stopped> {
         let name = self.chain.conf_name.as_str();
         if name.is_empty() {
@@ -97,14 +97,15 @@ impl DesiredConflist<'_> {
         let list = list_name(name)
             .filter(|_| !name.contains('/'))
             .ok_or_else(|| nothing(NotRight::Name(name.to_owned())))?;
-        let aside = aside(name);
+        let aside = copy::aside(name);
         let counterpart = if list == name { name.trim_end_matches("list").to_owned() } else { list };
         let found = [(name, true), (&aside, has_ours(now, &aside)), (&counterpart, true)]
             .into_iter()
             .find(|(name, counts)| *counts && now.files.contains_key(*name));
-        found
-            .map(|(name, _)| Some(name.to_owned()))
-            .ok_or_else(|| nothing(NotRight::Waiting(name.to_owned())))
+        let waiting = |name: &str| nothing(NotRight::Waiting(name.to_owned()));
+        let (found, _) = found.ok_or_else(|| waiting(name))?;
+        let named = copy::owner(now, found).unwrap_or_else(|| found.to_owned());
+        if now.is_gone(&named) { Err(waiting(&named)) } else { Ok(Some(named)) }
     }
 
     /// True if a file of ours has the right mode.
@@ -123,21 +124,34 @@ impl DesiredConflist<'_> {
             // Pods would get our plugin and no network.
             return Err(refused(Invalid::Plugins.into()));
         }
-        let merged = match document {
-            Document::List(list) if splice::has_entry(&list, entry) => text.to_owned(),
-            Document::List(list) => splice::with_entry(&list, Some(entry)),
-            Document::Single(single) => {
-                splice::upgraded(&single, entry).map_err(|why| refused(why.into()))?
-            }
+        let invalid = |why: Invalid| refused(why.into());
+        let list = match document {
+            Document::List(list) => splice::lowered(&list).unwrap_or_else(|| text.to_owned()),
+            Document::Single(single) => splice::upgraded(&single, entry).map_err(invalid)?,
         };
-        let Document::List(list) = Document::parse(&merged).map_err(|why| refused(why.into()))? else {
-            return Err(refused(Unusable::Name));
+        let merged = self.with_entry(&list, entry).ok_or_else(|| refused(Unusable::Name))?;
+        match Document::parse(&merged).map_err(invalid)? {
+            Document::List(list) => list.check().map_err(invalid)?,
+            Document::Single(_) => return Err(refused(Unusable::Name)),
+        }
+        Ok(merged)
+    }
+
+    /// A list of its owner's version with our entry, raised where that is wanted and possible; our entry says what was raised.
+    fn with_entry(&self, text: &str, entry: &Value) -> Option<String> {
+        let Ok(Document::List(list)) = Document::parse(text) else { return None };
+        let spliced = |entry: &Value| match splice::has_entry(&list, entry) {
+            true => text.to_owned(),
+            false => splice::with_entry(&list, Some(entry)),
         };
-        list.check().map_err(|why| refused(why.into()))?;
-        let is_able = |plugin: &Plugin<'_>| plugin.kind.as_ref().is_some_and(|kind| self.able.contains(kind));
-        let raise = self.chain.raise_version && list.plugins.iter().all(is_able);
-        let raised = if raise { splice::raised(&list) } else { None };
-        Ok(raised.unwrap_or(merged))
+        let is_able = || Document::List(list.clone()).called().is_subset(self.able);
+        let owners = splice::to_be_raised(&list).filter(|_| self.chain.raise_version && is_able());
+        let Some(owners) = owners else { return Some(spliced(entry)) };
+        let mut entry = entry.clone();
+        entry.as_object_mut()?.insert(splice::OWNERS_VERSION.to_owned(), owners.into());
+        let spliced = spliced(&entry);
+        let Ok(Document::List(list)) = Document::parse(&spliced) else { return None };
+        splice::raised(&list)
     }
 }
 
@@ -159,9 +173,4 @@ fn known_at(now: &DirectorySnapshot, matters: impl Fn(&str) -> bool) -> Result<(
 /// True if our entry is in a file, valid or not.
 fn has_ours(now: &DirectorySnapshot, name: &str) -> bool {
     now.text(name).is_some_and(|text| Document::parse(text).is_ok_and(|is| !is.ours().is_empty()))
-}
-
-/// Name that sorts right after `name` and before its list.
-fn aside(name: &str) -> String {
-    format!("{name}.conflist")
 }

@@ -7,13 +7,15 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::copy::OWNED;
-use super::leave;
 use super::plan::{DesiredConflist, FileMode, NotRight, Step};
-use super::scan::{Content, DirectorySnapshot};
+use super::scan::{ConfigFormat, Content, DirectorySnapshot};
+use super::{copy, leave, splice};
 use crate::settings::ChainSettings;
 
 pub(super) const CALICO: &str =
     r#"{"name":"k8s-pod-network","cniVersion":"1.0.0","plugins":[{"type":"calico"},{"type":"portmap"}]}"#;
+/// Copy of `10-flannel.conf`.
+const COPY: &str = "10-flannel-istio-cni.conflist";
 const FLANNEL: &str = r#"{"cniVersion":"0.4.0","name":"cbr0","type":"flannel","id":9007199254740993}"#;
 
 pub(super) fn chain() -> ChainSettings {
@@ -77,7 +79,9 @@ pub(super) fn settle(
     now: &mut DirectorySnapshot,
     made: &BTreeSet<String>,
 ) -> Result<String, NotRight> {
-    let found = now.usable().any(|(_, document)| !document.others().is_empty());
+    let orphans = copy::orphans(now);
+    let is_network = |name: &str| !orphans.iter().any(|orphan| orphan == name);
+    let found = now.usable().any(|(name, document)| !document.others().is_empty() && is_network(name));
     for _ in 0..4 {
         let entry = entry();
         let able = ["istio-cni", "calico", "portmap"].map(str::to_owned).into();
@@ -158,17 +162,127 @@ fn a_changed_setting_reaches_the_file_and_an_equal_entry_is_left_as_it_is_writte
 }
 
 #[test]
-fn a_conf_becomes_a_list_of_its_own_name_and_version() {
+fn a_conf_stays_and_a_list_before_it_has_its_name_and_version() {
     let (now, then) = installed(&chain(), &[("10-flannel.conf", FLANNEL)]);
-    assert_eq!(then, Ok("10-flannel.conflist".to_owned()));
-    assert_eq!(names(&now), ["10-flannel.conflist"]);
-    let text = now.text("10-flannel.conflist").unwrap();
-    let list: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(then, Ok(COPY.to_owned()));
+    assert_eq!((names(&now), now.text("10-flannel.conf")), (vec![COPY, "10-flannel.conf"], Some(FLANNEL)));
+    assert_eq!(kinds(&now, COPY), ["flannel", "istio-cni"]);
+    let list: Value = serde_json::from_str(now.text(COPY).unwrap()).unwrap();
     assert_eq!((&list["name"], &list["cniVersion"]), (&json!("cbr0"), &json!("0.4.0")));
     assert_eq!(
         list["plugins"][0],
         json!({"name": "cbr0", "type": "flannel", "id": 9_007_199_254_740_993_u64})
     );
+    assert_eq!(list["plugins"][1]["millrace_copy_of"], "10-flannel.conf");
+}
+
+/// `before` is a network that runtimes read before the named file.
+#[test]
+fn a_copy_sorts_right_before_its_owner() {
+    let expected = [
+        ("10-x.conf", None, "10-x-istio-cni.conflist"),
+        ("10-x.json", None, "10-x-istio-cni.conflist"),
+        ("00-multus.conf", None, "00-multus-istio-cni.conflist"),
+        ("x.y.conf", None, "x.y-istio-cni.conflist"),
+        (".conf", None, "-istio-cni.conflist"),
+        ("10-x.conf", Some("10-x-a.conflist"), "10-x-istio-cni.conflist"),
+        ("10-x.conf", Some("10-x-z.conf"), "10-x-z.conf-istio-cni.conflist"),
+        ("10-x.json", Some("10-x.conf"), "10-x.conf-istio-cni.conflist"),
+        ("10-x.conf.conf", Some("10-x.conf"), "10-x.conf-istio-cni.conflist"),
+    ];
+    for (owner, before, name) in expected {
+        let names = copy::names(owner, before);
+        assert_eq!(names[0], name, "{owner} {before:?}");
+        for name in names {
+            assert!(name.as_str() < owner && before < Some(name.as_str()), "{before:?} {name} {owner}");
+            assert_eq!(ConfigFormat::of(&name), Some(ConfigFormat::List));
+        }
+    }
+}
+
+#[test]
+fn a_copy_of_a_named_conf_takes_no_other_networks_place() {
+    let chain = ChainSettings { conf_name: "10-x.conf".to_owned(), ..chain() };
+    for before in ["05-a.conflist", "10-x-a.conflist", "10-x-z.conflist"] {
+        let (now, then) = installed(&chain, &[(before, CALICO), ("10-x.conf", FLANNEL)]);
+        let Err(NotRight::Preempted { first, ours }) = then else { panic!("{then:?}") };
+        assert_eq!((first.as_str(), now.text(before)), (before, Some(CALICO)));
+        assert_eq!(names(&now), [before, &ours, "10-x.conf"]);
+        assert_eq!(kinds(&now, &ours), ["flannel", "istio-cni"]);
+    }
+}
+
+#[test]
+fn a_foreign_file_of_a_copys_name_stays() {
+    let files = [("10-flannel.conf", FLANNEL), ("10-flannel-istio-cni.conflist", "{}")];
+    let (mut now, then) = installed(&chain(), &files);
+    assert_eq!(then, Ok("10-flannel-istio-cni-1.conflist".to_owned()));
+    assert_eq!(now.text(COPY), Some("{}"));
+    now.files.remove(COPY);
+    assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok(COPY.to_owned()));
+    assert_eq!(names(&now), [COPY, "10-flannel.conf"]);
+    let taken = copy::names("10-flannel.conf", None);
+    let taken = taken.iter().map(|name| (name.as_str(), "{}")).chain([("10-flannel.conf", FLANNEL)]);
+    let (now, then) = installed(&chain(), &taken.collect::<Vec<_>>());
+    assert_eq!((then, now.text(COPY)), (Err(NotRight::Foreign(COPY.to_owned())), Some("{}")));
+}
+
+#[test]
+fn a_copy_whose_entry_somebody_took_out_is_restored() {
+    let (mut now, _) = installed(&chain(), &[("10-flannel.conf", FLANNEL)]);
+    let stripped = splice::without_entries(now.text(COPY).unwrap()).unwrap();
+    for made in [BTreeSet::new(), BTreeSet::from([COPY.to_owned()])] {
+        now.files.insert(COPY.to_owned(), Content::Text(stripped.clone()));
+        assert_eq!(settle(&chain(), &mut now, &made), Ok(COPY.to_owned()));
+        assert_eq!((names(&now).len(), kinds(&now, COPY).len()), (2, 2));
+    }
+}
+
+#[test]
+fn a_copy_has_the_mode_of_its_owners_file() {
+    let (mut now, _) = installed(&chain(), &[("10-flannel.conf", FLANNEL)]);
+    for (mode, writes) in [(0o600, 0), (0o644, 1)] {
+        now.modes = [(COPY.to_owned(), 0o600), ("10-flannel.conf".to_owned(), mode)].into();
+        let (chain, entry, none) = (chain(), entry(), BTreeSet::new());
+        let plan = DesiredConflist { chain: &chain, entry: &entry, made: &none, able: &none }.plan(&now);
+        assert_eq!((plan.steps.len(), plan.then), (writes, Ok(COPY.to_owned())));
+    }
+}
+
+/// Whether the agent sees the removal, or finds it at its start, is the same to a plan.
+#[test]
+fn a_copy_is_removed_with_its_owners_file() {
+    let named = ChainSettings { conf_name: "10-flannel.conf".to_owned(), ..chain() };
+    for (chain, why) in
+        [(chain(), NotRight::NoPrimary), (named, NotRight::Waiting("10-flannel.conf".to_owned()))]
+    {
+        let (mut now, _) = installed(&chain, &[("10-flannel.conf", FLANNEL)]);
+        now.files.remove("10-flannel.conf");
+        assert_eq!(settle(&chain, &mut now, &BTreeSet::new()), Err(why));
+        assert_eq!(names(&now), [""; 0]);
+    }
+    let files = [("10-flannel.conf", FLANNEL), ("20-calico.conflist", CALICO)];
+    let (mut now, _) = installed(&chain(), &files);
+    now.files.remove("10-flannel.conf");
+    let (chain, entry, none) = (chain(), entry(), BTreeSet::new());
+    let plan = DesiredConflist { chain: &chain, entry: &entry, made: &none, able: &none }.plan(&now);
+    let touched = plan.steps.iter().map(|(Step::Write { name, .. } | Step::Remove { name })| name.as_str());
+    assert_eq!(
+        touched.collect::<Vec<_>>(),
+        ["20-calico.conflist", COPY],
+        "pods are redirected at every moment"
+    );
+    assert_eq!(settle(&chain, &mut now, &BTreeSet::new()), Ok("20-calico.conflist".to_owned()));
+    assert_eq!(names(&now), ["20-calico.conflist"]);
+}
+
+#[test]
+fn a_copy_stays_while_its_owner_writes_the_file_and_that_is_told() {
+    let (mut now, _) = installed(&chain(), &[("10-flannel.conf", FLANNEL)]);
+    now.files.insert("10-flannel.conf".to_owned(), Content::Text(FLANNEL[..20].to_owned()));
+    let why = settle(&chain(), &mut now, &BTreeSet::new()).unwrap_err().to_string();
+    assert!(why.starts_with("10-flannel.conf: it is not a JSON object"), "{why}");
+    assert_eq!(names(&now), [COPY, "10-flannel.conf"]);
 }
 
 #[test]
@@ -202,22 +316,12 @@ fn a_conf_that_comes_beside_somebody_elses_list_overwrites_nothing() {
         assert_eq!(then, Ok("10-flannel.conflist".to_owned()));
         now.files.insert("10-flannel.conf".to_owned(), Content::Text(FLANNEL.to_owned()));
         let then = settle(&chain(), &mut now, &BTreeSet::new());
-        assert_eq!(then, Ok("10-flannel.conf.conflist".to_owned()));
+        assert_eq!(then, Ok(COPY.to_owned()));
         for step in leave::steps(&chain(), &now) {
             take(&mut now, &step);
         }
-        assert_eq!(now.text("10-flannel.conflist"), Some(list), "it has what it had");
+        assert_eq!(now, directory(&[("10-flannel.conf", FLANNEL), ("10-flannel.conflist", list)]));
     }
-}
-
-#[test]
-fn a_json_that_its_writer_writes_again_is_followed() {
-    let json = |mtu: u8| format!(r#"{{"name":"a","type":"ptp","mtu":{mtu}}}"#);
-    let (mut now, then) = installed(&chain(), &[("10-a.json", &json(1))]);
-    assert_eq!(then, Ok("10-a.json.conflist".to_owned()));
-    now.files.insert("10-a.json".to_owned(), Content::Text(json(2)));
-    assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok("10-a.json.conflist".to_owned()));
-    assert!(now.text("10-a.json.conflist").unwrap().contains(r#""mtu": 2"#), "{now:?}");
 }
 
 #[test]
@@ -227,59 +331,105 @@ fn a_null_in_a_conf_says_nothing() {
         (r#"{"name":null,"type":"x"}"#, "k8s-pod-network"),
     ] {
         let (now, then) = installed(&chain(), &[("10-b.conf", conf)]);
-        assert_eq!(then, Ok("10-b.conflist".to_owned()), "{conf}");
-        let list: Value = serde_json::from_str(now.text("10-b.conflist").unwrap()).unwrap();
+        assert_eq!(then, Ok("10-b-istio-cni.conflist".to_owned()), "{conf}");
+        let list: Value = serde_json::from_str(now.text("10-b-istio-cni.conflist").unwrap()).unwrap();
         assert_eq!((&list["name"], list.get("cniVersion")), (&json!(network), None));
     }
 }
 
+/// By an agent that did not make the copy, each time.
 #[test]
-fn a_conf_that_its_writer_writes_again_is_followed() {
-    let (mut now, _) = installed(&chain(), &[("10-flannel.conf", FLANNEL)]);
-    now.files.insert("10-flannel.conf".to_owned(), Content::Text(FLANNEL.replace("cbr0", "cbr1")));
-    assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok("10-flannel.conflist".to_owned()));
-    assert_eq!(names(&now), ["10-flannel.conflist"]);
-    assert!(now.text("10-flannel.conflist").unwrap().contains("cbr1"));
+fn a_conf_that_its_owner_writes_again_is_followed() {
+    for owner in ["10-flannel.conf", "10-flannel.json"] {
+        let (mut now, _) = installed(&chain(), &[(owner, FLANNEL)]);
+        let other = FLANNEL.replace("flannel", "bridge").replace("cbr0", "cbr1");
+        for (text, kind) in [(other.as_str(), "bridge"), (FLANNEL, "flannel"), (&other, "bridge")] {
+            now.files.insert(owner.to_owned(), Content::Text(text.to_owned()));
+            assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok(COPY.to_owned()));
+            assert_eq!((names(&now), now.text(owner)), (vec![COPY, owner], Some(text)));
+            assert_eq!(kinds(&now, COPY), [kind, "istio-cni"]);
+        }
+    }
 }
 
+/// Lists of Millrace and of upstream's agent that took the place of a `.conf`.
 #[test]
-fn a_conf_whose_writer_changed_the_plugin_is_followed_by_an_agent_that_did_not_make_the_list() {
-    let (mut now, _) = installed(&chain(), &[("10-flannel.conf", FLANNEL)]);
-    now.files.insert("10-flannel.conf".to_owned(), Content::Text(FLANNEL.replace("flannel", "ptp")));
-    assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok("10-flannel.conflist".to_owned()));
-    assert_eq!(
-        (names(&now), kinds(&now, "10-flannel.conflist").remove(0)),
-        (vec!["10-flannel.conflist"], "ptp".to_owned())
-    );
-    let other = FLANNEL.replace("flannel", "bridge").replace("cbr0", "cbr1");
-    now.files.insert("10-flannel.conf".to_owned(), Content::Text(other));
-    assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok("10-flannel.conf.conflist".to_owned()));
-}
-
-/// By an agent that made none of the lists, each time.
-#[test]
-fn a_conf_that_goes_back_to_a_former_network_is_followed() {
-    let (mut now, _) = installed(&chain(), &[("10-x.conf", FLANNEL)]);
-    let other = FLANNEL.replace("flannel", "bridge").replace("cbr0", "cbr1");
-    for (text, kind) in [(other.as_str(), "bridge"), (FLANNEL, "flannel"), (&other, "bridge")] {
-        now.files.insert("10-x.conf".to_owned(), Content::Text(text.to_owned()));
-        assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok("10-x.conf.conflist".to_owned()));
-        let first = now.usable().next().unwrap().0;
-        assert_eq!((first, kinds(&now, first).remove(0).as_str()), ("10-x.conf.conflist", kind));
+fn a_list_that_took_a_confs_place_is_the_network_until_its_owner_writes_that_again() {
+    let single = r#"{"name":"cbr0","type":"flannel","id":9007199254740993}"#;
+    let made = |name: &str, version: &str| {
+        format!(r#"{{"cniVersion":"{version}","name":"{name}","plugins":[{single},{{"type":"istio-cni"}}]}}"#)
+    };
+    for list in [made("cbr0", "0.4.0"), made("k8s-pod-network", "0.3.1")] {
+        for (name, owner) in [
+            ("10-x.conflist", "10-x.conf"),
+            ("10-x.conf.conflist", "10-x.conf"),
+            ("10-x.json.conflist", "10-x.json"),
+        ] {
+            for conf_name in ["", owner, "10-x.conflist"] {
+                if conf_name == "10-x.conflist" && name != conf_name {
+                    continue;
+                }
+                let chain = ChainSettings { conf_name: conf_name.to_owned(), ..chain() };
+                let (mut now, then) = installed(&chain, &[(name, &list)]);
+                assert_eq!(then, Ok(name.to_owned()), "{conf_name}");
+                now.files.insert(owner.to_owned(), Content::Text(FLANNEL.to_owned()));
+                let copied = "10-x-istio-cni.conflist";
+                assert_eq!(
+                    settle(&chain, &mut now, &BTreeSet::new()),
+                    Ok(copied.to_owned()),
+                    "{conf_name} {name}"
+                );
+                assert_eq!((names(&now), now.text(owner)), (vec![copied, owner], Some(FLANNEL)));
+            }
+        }
+        let left = |files: &[(&str, &str)]| {
+            let mut now = directory(files);
+            leave::steps(&chain(), &now).iter().for_each(|step| take(&mut now, step));
+            now
+        };
+        assert_eq!(
+            left(&[("10-x.conf", FLANNEL), ("10-x.conflist", &list)]),
+            directory(&[("10-x.conf", FLANNEL)])
+        );
+        let alone = left(&[("10-x.conflist", &list)]);
+        assert_eq!(kinds(&alone, "10-x.conflist"), ["flannel"], "it is the only network");
     }
 }
 
 #[test]
-fn a_list_of_somebody_else_beside_a_conf_is_never_lost() {
+fn a_foreign_list_beside_a_conf_is_never_lost() {
     let files = [("10-x.conf", FLANNEL), ("10-x.conflist", CALICO)];
     for conf_name in ["", "10-x.conf"] {
         let chain = ChainSettings { conf_name: conf_name.to_owned(), ..chain() };
-        let (now, then) = installed(&chain, &files);
-        assert_eq!(then, Ok("10-x.conf.conflist".to_owned()));
-        assert_eq!(now.text("10-x.conflist"), Some(CALICO));
-        assert_eq!(now.usable().next().unwrap().0, "10-x.conf.conflist");
-        assert_eq!(kinds(&now, "10-x.conf.conflist"), ["flannel", "istio-cni"]);
+        let (mut now, then) = installed(&chain, &files);
+        assert_eq!(then, Ok("10-x-istio-cni.conflist".to_owned()));
+        assert_eq!(names(&now), ["10-x-istio-cni.conflist", "10-x.conf", "10-x.conflist"]);
+        for step in leave::steps(&chain, &now) {
+            take(&mut now, &step);
+        }
+        assert_eq!(now, directory(&files));
     }
+}
+
+/// Thin Multus takes the first file beside `00-multus.conf*` for the network, and has it inline.
+#[test]
+fn the_network_that_multus_has_inline_is_the_one_that_gets_our_entry() {
+    let multus = |inline: &str| format!(r#"{{"name":"m","type":"multus","delegates":[{inline}]}}"#);
+    for (network, text, ours) in
+        [("10-calico.conflist", CALICO, "10-calico.conflist"), ("10-flannel.conf", FLANNEL, COPY)]
+    {
+        let (mut now, then) = installed(&chain(), &[("00-multus.conf", &multus(text)), (network, text)]);
+        let preempted = NotRight::Preempted { first: "00-multus.conf".to_owned(), ours: ours.to_owned() };
+        assert_eq!(then, Err(preempted));
+        let followed = multus(now.text(ours).unwrap());
+        now.files.insert("00-multus.conf".to_owned(), Content::Text(followed.clone()));
+        assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok(ours.to_owned()));
+        assert_eq!(now.text("00-multus.conf"), Some(followed.as_str()));
+    }
+    let (now, then) =
+        installed(&chain(), &[("00-multus.conf", &multus(CALICO)), ("10-flannel.conf", FLANNEL)]);
+    assert_eq!(then, Ok("00-multus-istio-cni.conflist".to_owned()), "nobody else's file has that network");
+    assert_eq!(kinds(&now, "00-multus-istio-cni.conflist"), ["multus", "istio-cni"]);
 }
 
 #[test]
@@ -315,7 +465,9 @@ fn a_named_file_is_right_only_if_runtimes_get_to_it() {
 #[test]
 fn a_named_file_is_found_under_its_other_name_or_waited_for() {
     let named = |name: &str| ChainSettings { conf_name: name.to_owned(), ..chain() };
-    assert_eq!(installed(&named("x.conflist"), &[("x.conf", FLANNEL)]).1, Ok("x.conflist".to_owned()));
+    let copied = "x-istio-cni.conflist".to_owned();
+    assert_eq!(installed(&named("x.conflist"), &[("x.conf", FLANNEL)]).1, Ok(copied.clone()));
+    assert_eq!(installed(&named("x.conf"), &[("x.conf", FLANNEL)]).1, Ok(copied));
     assert_eq!(installed(&named("x.conf"), &[("x.conflist", CALICO)]).1, Ok("x.conflist".to_owned()));
     assert_eq!(
         installed(&named("x.conf"), &[("y.conf", FLANNEL)]).1,
@@ -472,23 +624,120 @@ fn a_type_beside_plugins_counts_in_a_conf_alone() {
     assert_eq!(now, directory(&files));
     for conf in [both.to_owned(), both.replace("[{\"type\":\"bridge\"}]", "null")] {
         let (now, then) = installed(&chain(), &[("05.conf", &conf)]);
-        assert_eq!(then, Ok("05.conflist".to_owned()), "{conf}");
-        assert_eq!(kinds(&now, "05.conflist"), ["ptp", "istio-cni"], "{conf}");
+        assert_eq!(then, Ok("05-istio-cni.conflist".to_owned()), "{conf}");
+        assert_eq!(kinds(&now, "05-istio-cni.conflist"), ["ptp", "istio-cni"], "{conf}");
     }
 }
 
 #[test]
 fn the_version_is_raised_only_where_it_is_wanted_and_every_plugin_can_do_it() {
     let newer = CALICO.replace("1.0.0", "1.2.0");
+    let escaped = CALICO.replace("1.0.0", "1\\u002e0.0");
     for (wanted, name, text, version) in [
         (true, "10-calico.conflist", CALICO, "1.1.0"),
         (false, "10-calico.conflist", CALICO, "1.0.0"),
         (true, "10-calico.conflist", newer.as_str(), "1.2.0"),
+        (true, "10-calico.conflist", escaped.as_str(), "1.0.0"),
         (true, "10-flannel.conf", FLANNEL, "0.4.0"),
+        (true, "10-calico.conf", r#"{"name":"n","cniVersion":"0.3.1","type":"calico"}"#, "1.1.0"),
     ] {
         let chain = ChainSettings { raise_version: wanted, ..chain() };
         let (now, seen) = installed(&chain, &[(name, text)]);
         let is: Value = serde_json::from_str(now.text(&seen.unwrap()).unwrap()).unwrap();
         assert_eq!(is["cniVersion"], version, "{wanted} {text}");
+    }
+}
+
+/// `kinds`: of the plugins that can do the newest version.
+fn planned(chain: &ChainSettings, now: &DirectorySnapshot, kinds: &[&str]) -> Vec<Step> {
+    let (entry, made) = (entry(), BTreeSet::new());
+    let able = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+    DesiredConflist { chain, entry: &entry, made: &made, able: &able }.plan(now).steps
+}
+
+const KINDNET: &str = "\n{\n\t\"cniVersion\": \"0.3.1\",\n\t\"name\": \"kindnet\",\n\t\"plugins\": [\n\t{\n\t\t\"type\": \"ptp\",\n\t\t\"ipam\": {\n\t\t\t\"type\": \"host-local\"\n\t\t}\n\t\t,\n\t\t\"mtu\": 1500\n\t},\n\t{\n\t\t\"type\": \"portmap\"\n\t}\n\t]\n}\n";
+
+#[test]
+fn a_raised_version_is_the_owners_again_when_it_has_to_be() {
+    const ALL: [&str; 4] = ["istio-cni", "ptp", "portmap", "host-local"];
+    let raising = ChainSettings { raise_version: true, ..chain() };
+    let name = "10-kindnet.conflist";
+    let version = |now: &DirectorySnapshot| {
+        let list: Value = serde_json::from_str(now.text(name).unwrap()).unwrap();
+        list["cniVersion"].as_str().unwrap().to_owned()
+    };
+    let mut raised = directory(&[(name, KINDNET)]);
+    planned(&raising, &raised, &ALL).iter().for_each(|step| take(&mut raised, step));
+    assert_eq!((version(&raised), kinds(&raised, name).len()), ("1.1.0".to_owned(), 3));
+    assert_eq!(planned(&raising, &raised, &ALL), [], "it is right by any agent, whatever made it");
+    let mut plain = directory(&[(name, KINDNET)]);
+    planned(&chain(), &plain, &[]).iter().for_each(|step| take(&mut plain, step));
+    // A plugin, or its IPAM plugin, can no longer do it; nobody wants it any more.
+    for (chain, able) in [(&raising, &ALL[..2]), (&raising, &ALL[..3]), (&chain(), &ALL)] {
+        let mut now = raised.clone();
+        planned(chain, &now, able).iter().for_each(|step| take(&mut now, step));
+        assert_eq!(now, plain, "{able:?}");
+    }
+    for mut now in [raised.clone(), plain] {
+        leave::steps(&chain(), &now).iter().for_each(|step| take(&mut now, step));
+        assert_eq!(now, directory(&[(name, KINDNET)]), "the owner's bytes");
+    }
+    // What the owner writes counts, our entry in it or not.
+    let older = raised.text(name).unwrap().replacen("1.1.0", "1.0.0", 1);
+    let mut now = directory(&[(name, &older)]);
+    leave::steps(&chain(), &now).iter().for_each(|step| take(&mut now, step));
+    assert_eq!(version(&now), "1.0.0");
+    // As thin Multus copied it.
+    let multus = |inline: &str| format!(r#"{{"type":"multus","delegates":[{inline}]}}"#);
+    let mut now = directory(&[("00-multus.conf", &multus(raised.text(name).unwrap()))]);
+    leave::steps(&chain(), &now).iter().for_each(|step| take(&mut now, step));
+    assert_eq!(now, directory(&[("00-multus.conf", &multus(KINDNET))]));
+}
+
+#[test]
+fn plugins_that_plugins_call_are_asked_as_well() {
+    let called = |text: &str| {
+        let types = directory(&[("10.conflist", text), ("10.conf", text)]).types();
+        types.into_iter().filter(|kind| kind != "istio-cni").collect::<Vec<_>>().join(" ")
+    };
+    let list = |plugin: &str| format!(r#"{{"name":"n","cniVersion":"1.0.0","plugins":[{plugin}]}}"#);
+    for (plugin, types) in [
+        (r#"{"type":"ptp","ipam":{"type":"host-local"}}"#, "host-local ptp"),
+        (r#"{"Type":"ptp","IPAM":{"TYPE":"dhcp"}}"#, "dhcp ptp"),
+        (r#"{"type":"ovn","ipam":{}}"#, "ovn"),
+        (r#"{"type":"calico","policy":{"type":"k8s"}}"#, "calico"),
+        (r#"{"type":"flannel"}"#, "bridge flannel host-local"),
+        (r#"{"type":"flannel","delegate":{"type":"ipvlan"}}"#, "flannel host-local ipvlan"),
+        (r#"{"type":"flannel","delegate":{"ipam":{"type":"dhcp"}}}"#, "bridge dhcp flannel"),
+        (
+            r#"{"type":"multus","delegates":[{"type":"a"},{"name":"m","plugins":[{"type":"b","ipam":{"type":"c"}}]}]}"#,
+            "a b c multus",
+        ),
+    ] {
+        assert_eq!(called(&list(plugin)), types, "{plugin}");
+        assert_eq!(called(plugin), types, "{plugin}");
+    }
+}
+
+#[test]
+fn a_copy_that_multus_names_by_its_path_stays_as_a_network_when_we_leave() {
+    let shim = |path: &str| format!(r#"{{"name":"m","type":"multus-shim","clusterNetwork":"{path}"}}"#);
+    let named = ChainSettings { conf_name: "10-flannel.conf".to_owned(), ..chain() };
+    for (path, stays) in
+        [(format!("/host/etc/cni/net.d/{COPY}"), true), ("/etc/10-flannel.conf".to_owned(), false)]
+    {
+        let files = [("00-multus.conf", shim(&path)), ("10-flannel.conf", FLANNEL.to_owned())];
+        let mut now = directory(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
+        let _ = settle(&named, &mut now, &BTreeSet::new());
+        assert_eq!(kinds(&now, COPY), ["flannel", "istio-cni"]);
+        leave::steps(&named, &now).iter().for_each(|step| take(&mut now, step));
+        assert_eq!(now.is_gone(COPY), !stays, "{path}");
+        assert_eq!(now.text("10-flannel.conf"), Some(FLANNEL));
+        if stays {
+            assert_eq!(kinds(&now, COPY), ["flannel"]);
+            now.files.insert("10-flannel.conf".to_owned(), Content::Text(FLANNEL.replace("cbr0", "cbr1")));
+            let _ = settle(&named, &mut now, &BTreeSet::new());
+            assert_eq!(kinds(&now, COPY), ["flannel", "istio-cni"], "it is known as ours again");
+        }
     }
 }

@@ -92,6 +92,12 @@ impl DirectorySnapshot {
         }
     }
 
+    /// True if no file has that name. One that cannot be read is there.
+    #[must_use]
+    pub fn is_gone(&self, name: &str) -> bool {
+        !self.files.contains_key(name)
+    }
+
     /// A file, if runtimes take it under its name.
     ///
     /// # Errors
@@ -119,11 +125,11 @@ impl DirectorySnapshot {
         })
     }
 
-    /// Types of all plugins, ours included.
+    /// Types of all plugins that get the version of a configuration, ours included.
     #[must_use]
     pub fn types(&self) -> BTreeSet<String> {
-        let others = self.usable().flat_map(|(_, document)| document.others()).flatten();
-        others.chain([super::OUR_TYPE.to_owned()]).collect()
+        let called = self.usable().flat_map(|(_, document)| document.called());
+        called.chain([super::OUR_TYPE.to_owned()]).collect()
     }
 }
 

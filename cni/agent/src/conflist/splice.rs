@@ -77,12 +77,20 @@ pub fn without_entries(text: &str) -> Option<String> {
     if let Ok(Document::List(list)) = Document::parse(&left)
         && list.plugins.iter().any(Plugin::is_ours)
     {
+        left = lowered(&list).unwrap_or(left);
+    }
+    if let Ok(Document::List(list)) = Document::parse(&left)
+        && list.plugins.iter().any(Plugin::is_ours)
+    {
         left = with_entry(&list, None);
     }
     (left != text).then_some(left)
 }
 
-/// True for a list of the form that [`upgraded`] gives one: somebody else's has other keys, other plugins, or no name in its plugin.
+/// `cniVersion` of every list that upstream makes of a `.conf`.
+const UPSTREAMS: &str = "0.3.1";
+
+/// True for a list of the form that [`upgraded`] gives one, or upstream's agent: a foreign one has other keys, other plugins, or no name in its plugin.
 #[must_use]
 pub fn is_upgraded(list: &List<'_>) -> bool {
     let only = ["name", "cniVersion", "plugins"];
@@ -90,8 +98,9 @@ pub fn is_upgraded(list: &List<'_>) -> bool {
     let (Some(single), None) = (others.next(), others.next()) else { return false };
     let named = Members::parse(single.text).ok().and_then(|members| members.text("name"));
     let name = list.members.text("name");
-    list.members.0.iter().all(|(key, _)| only.contains(&key.as_str()))
-        && (named == name || (named.is_none() && name.as_deref() == Some(UNNAMED)))
+    let is_upstreams = || list.members.text("cniVersion").as_deref() == Some(UPSTREAMS);
+    let unnamed = || name.as_deref() == Some(UNNAMED) && (named.is_none() || is_upstreams());
+    list.members.0.iter().all(|(key, _)| only.contains(&key.as_str())) && (named == name || unnamed())
 }
 
 /// True if our entry is in the list as it should be: once, last, and equal.
@@ -104,14 +113,41 @@ pub fn has_entry(list: &List<'_>, entry: &Value) -> bool {
             .is_some_and(|last| serde_json::from_str::<Value>(last.text).is_ok_and(|is| is == *entry))
 }
 
-/// The list with the newest version, if it says that it has an older one.
+/// Key of our entry: the `cniVersion` that the list's owner wrote, while ours is there. The plugin passes over it, ours and upstream's.
+pub const OWNERS_VERSION: &str = "millrace_owner_cni_version";
+
+/// The owner's version of a list, if it is older than the newest.
+#[must_use]
+pub fn to_be_raised(list: &List<'_>) -> Option<String> {
+    let version = list.members.text("cniVersion")?;
+    // Written as it would be restored.
+    let is_plain = list.members.get("cniVersion") == Some(Value::from(version.as_str()).to_string().as_str());
+    (is_plain && numbers(&version)? < numbers(NEWEST)?).then_some(version)
+}
+
+/// The list with the newest version.
 #[must_use]
 pub fn raised(list: &List<'_>) -> Option<String> {
-    let numbers = |version: &str| version.split('.').map(str::parse).collect::<Result<Vec<u32>, _>>().ok();
-    let written = list.members.get("cniVersion")?;
-    let (is, newest) = (numbers(&list.members.text("cniVersion")?)?, numbers(NEWEST)?);
-    let at = place(list.text, written);
-    (is < newest).then(|| [&list.text[..at.start], "\"", NEWEST, "\"", &list.text[at.end..]].concat())
+    with_version(list, NEWEST)
+}
+
+/// The list with its owner's version, if an agent raised it. An older one than the newest is what its owner has written since.
+#[must_use]
+pub fn lowered(list: &List<'_>) -> Option<String> {
+    let mut ours = list.plugins.iter().filter(|plugin| plugin.is_ours());
+    let owners = ours.find_map(|entry| Members::parse(entry.text).ok()?.text(OWNERS_VERSION))?;
+    let is = numbers(&list.members.text("cniVersion")?)?;
+    let is_raised = is >= numbers(NEWEST)? && numbers(&owners)? < is;
+    if is_raised { with_version(list, &owners) } else { None }
+}
+
+fn with_version(list: &List<'_>, version: &str) -> Option<String> {
+    let at = place(list.text, list.members.get("cniVersion")?);
+    Some([&list.text[..at.start], &Value::from(version).to_string(), &list.text[at.end..]].concat())
+}
+
+fn numbers(version: &str) -> Option<Vec<u32>> {
+    version.split('.').map(str::parse).collect::<Result<_, _>>().ok()
 }
 
 /// A list made of a configuration of one plugin: its own name and version, the plugin without its version (which belongs to the list), and

@@ -10,10 +10,10 @@ use super::fight::Rival;
 use super::kubeconfig::{self, KubeconfigError};
 use super::versions::Versions;
 use super::{KUBECONFIG, directory};
-use crate::conflist::OUR_TYPE;
 use crate::conflist::entry::{self, EntryError};
 use crate::conflist::plan::{DesiredConflist, NotRight, Plan, Step};
 use crate::conflist::scan::DirectorySnapshot;
+use crate::conflist::{OUR_TYPE, copy};
 use crate::files::{self, Doing, FileError, Replaced};
 use crate::settings::Settings;
 
@@ -182,14 +182,21 @@ impl Installer {
                 Step::Write { name, text, .. } if !text.contains(OUR_TYPE) => {
                     tracing::info!(target: "install", file = name, "took our entry out of a configuration that is not to have it");
                 }
-                Step::Write { name, .. } => {
-                    tracing::info!(target: "install", file = name, "wrote our entry into the network's configuration");
+                Step::Write { name, text, .. } => {
+                    match copy::marked_in(text) {
+                        Some(owner) => {
+                            tracing::info!(target: "install", file = name, owner, "wrote a list of our own that repeats the owner's configuration, which stays as it is")
+                        }
+                        None => {
+                            tracing::info!(target: "install", file = name, "wrote our entry into the network's configuration")
+                        }
+                    }
                     if !now.files.contains_key(name) {
                         self.made.insert(name.clone());
                     }
                 }
                 Step::Remove { name } => {
-                    tracing::info!(target: "install", file = name, "removed a configuration whose place another took");
+                    tracing::info!(target: "install", file = name, "removed a configuration of ours that no network needs any more");
                 }
             }
             taken.push(step);

@@ -137,8 +137,10 @@ fn places(settings: &Settings) -> Vec<WatchedDirectory> {
     let place = |directory: &Path, names: Names| WatchedDirectory { directory: directory.to_owned(), names };
     let one = |name: &str| Names::One(name.to_owned());
     let given = &settings.places;
+    // A list is lowered as soon as a plugin can no longer do its version.
+    let plugins = || if settings.chain.raise_version { Names::All } else { one(super::BINARY) };
     let mut places: Vec<WatchedDirectory> =
-        given.target_dirs.iter().map(|directory| place(directory, one(super::BINARY))).collect();
+        given.target_dirs.iter().map(|directory| place(directory, plugins())).collect();
     places.push(place(&given.net_dir, Names::Configurations));
     places.push(place(&given.account_dir, Names::All));
     // The plugin's log is in there, too.

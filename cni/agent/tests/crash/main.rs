@@ -27,8 +27,8 @@ struct Case(&'static str, fn(&Node));
 const CASES: &[Case] = &[
     Case("a_kill_at_any_change_of_an_installation_leaves_a_network_and_the_next_start_installs", install),
     Case(
-        "a_kill_at_any_change_of_a_conf_to_a_conflist_leaves_a_network_and_the_next_start_installs",
-        upgrade,
+        "a_kill_at_any_change_of_an_installation_beside_a_conf_leaves_a_network_and_the_next_start_installs",
+        beside,
     ),
     Case(
         "a_kill_at_any_change_of_an_installation_loses_nothing_that_the_owner_of_the_list_writes_meanwhile",
@@ -96,9 +96,9 @@ fn install(node: &Node) {
     installed_at_last(node, &prepare, &["open", "write", "chmod", "fsync", "rename"]);
 }
 
-fn upgrade(node: &Node) {
+fn beside(node: &Node) {
     let prepare = |node: &Node| node.primary(Primary::Single);
-    installed_at_last(node, &prepare, &["open", "write", "chmod", "fsync", "rename", "unlink"]);
+    installed_at_last(node, &prepare, &["open", "write", "chmod", "fsync", "rename"]);
 }
 
 fn installed_at_last(node: &Node, prepare: &dyn Fn(&Node), makes: &[&str]) {

@@ -158,6 +158,8 @@ impl Node {
         let known = [
             "istio-cni",
             "10-lab.conflist",
+            "10-lab.conf",
+            "10-lab-istio-cni.conflist",
             "istio-cni-kubeconfig",
             "backend",
             "installer",

@@ -16,13 +16,13 @@ use crate::stop::{Step, Stop};
 #[derive(Debug, Deserialize)]
 struct Network {
     file: String,
-    /// Text of the list, as its owner writes it.
+    /// Text of the file, as its owner writes it: a list, or one plugin.
     list: String,
 }
 
 /// Its list and plugins of its names. The first plugin wires pods as the node's own network does, which it has beside its own keys; the others hand the
 /// result on, where the node has no such plugin itself.
-#[given(regex = r#"^the node's network is that of "([a-z-]+)"$"#)]
+#[given(regex = r#"^the node's network is that of "([a-z0-9-]+)"$"#)]
 async fn network(world: &mut LabWorld, name: String) -> Step {
     bare(world)?;
     let tier = world.cluster().await?;
@@ -39,7 +39,8 @@ async fn network(world: &mut LabWorld, name: String) -> Step {
     own["name"] = first["name"].clone();
     let list: Value = serde_json::from_str(&network.list).map_err(Stop::harness)?;
     let program = world.lab()?.plan.workload.clone();
-    for (place, plugin) in list["plugins"].as_array().into_iter().flatten().enumerate() {
+    let plugins = list["plugins"].as_array().map_or(std::slice::from_ref(&list), Vec::as_slice);
+    for (place, plugin) in plugins.iter().enumerate() {
         let name = plugin["type"].as_str().unwrap_or_default();
         let at = node.paths.bin_dir.join(name);
         match node.exists(&at).await? {
@@ -52,10 +53,11 @@ async fn network(world: &mut LabWorld, name: String) -> Step {
     Ok(node.hand.remove(&node.paths.conf_dir.join(PRIMARY)).await?)
 }
 
-/// The list with the node's own network in its first plugin, which is otherwise as its owner wrote it.
+/// The list with the node's own network in its first plugin, or the one plugin with it, which is otherwise as its owner wrote it.
 fn wired(list: &str, base: &Value) -> Result<String, Stop> {
-    let begin = list.find("\"plugins\"").and_then(|at| Some(at + list[at..].find('{')?));
-    let begin = begin.ok_or_else(|| Stop::harness("the list has no plugins"))?;
+    let first = list.find("\"plugins\"").unwrap_or(0);
+    let begin = list[first..].find('{').map(|at| first + at);
+    let begin = begin.ok_or_else(|| Stop::harness("the configuration has no plugin"))?;
     Ok(format!("{}{{\"wiredBy\": {base}, {}", &list[..begin], &list[begin + 1..]))
 }
 
@@ -74,6 +76,13 @@ async fn appends(world: &mut LabWorld, file: String, plugin: String) -> Step {
         plugins.push(json!({ "type": plugin }));
     }
     node.write(&path, format!("{list:#}")).await
+}
+
+/// As while a package replaces it, or after it was downgraded to one that the node cannot run.
+#[when(regex = r#"^the node's plugin "([^"]+)" is replaced by one that does not start$"#)]
+async fn breaks(world: &mut LabWorld, plugin: String) -> Step {
+    let node = files(world).await?;
+    node.write(&node.paths.bin_dir.join(plugin), "no program").await
 }
 
 /// A plugin of the list writes it, when it is asked for its versions: after the agent has read the list, and before it writes.
@@ -118,8 +127,9 @@ mod tests {
             let wired = wired(&network.list, &base).unwrap();
             let (was, is): (Value, Value) =
                 (serde_json::from_str(&network.list).unwrap(), serde_json::from_str(&wired).unwrap());
-            assert_eq!(is["plugins"][0]["wiredBy"], base, "{}", network.file);
-            assert_eq!(is["plugins"][0]["type"], was["plugins"][0]["type"]);
+            let first = |network: &Value| network.pointer("/plugins/0").unwrap_or(network).clone();
+            assert_eq!(first(&is)["wiredBy"], base, "{}", network.file);
+            assert_eq!(first(&is)["type"], first(&was)["type"]);
             assert_eq!(wired.len() - network.list.len(), format!("\"wiredBy\": {base}, ").len());
         }
     }

@@ -1,98 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Our entry in the primary's own list, or in the one that takes the place of its `.conf`.
-
-use serde_json::Value;
+//! Our entry in the primary's own list. A `.conf` or `.json` cannot hold it: a copy as a list of our own is read before that file, which stays its
+//! owner's.
 
 use super::elsewhere::delegates;
-use super::{
-    DesiredConflist, FileMode, NotRight, Plan, Planned, Step, Stopped, aside, has_ours, known_at, nothing,
-};
-use crate::conflist::document::Document;
-use crate::conflist::scan::{DirectorySnapshot, list_name, parsed};
-use crate::conflist::{copy, splice};
+use super::{DesiredConflist, FileMode, NotRight, Plan, Planned, Step, Stopped, known_at, nothing};
+use crate::conflist::copy;
+use crate::conflist::scan::{ConfigFormat, DirectorySnapshot, Unusable};
 
 impl DesiredConflist<'_> {
-    /// Plans our entry in the primary's own list.
+    /// Plans our entry in the primary's own list, or in a copy of its configuration of one plugin.
     pub(super) fn chained(&self, now: &DirectorySnapshot) -> Planned {
-        let mut steps = Vec::new();
-        let primary = match self.named(now)? {
-            Some(name) => name,
-            None => self.first(now, &mut steps)?,
+        let mut steps = removals(copy::orphans(now));
+        let primary = match self.named(now) {
+            Ok(Some(name)) => name,
+            Ok(None) => self.first(now, &mut steps)?,
+            Err((_, why)) => return Err((steps, why)),
         };
+        let primary = copy::inlined(now, &primary).unwrap_or(primary);
         known_at(now, |denied| denied <= primary.as_str())?;
-        let entry = self.entry_of(now, &primary);
+        let is_list = ConfigFormat::of(&primary) == Some(ConfigFormat::List);
+        let marked = || copy::marked(self.entry, &primary);
+        let entry = if is_list { self.entry.clone() } else { marked() };
         let text = self.merged(now, &primary, &entry).map_err(|(_, why)| (steps.clone(), why))?;
-        let target = self.target(now, &primary)?;
-        if now.text(&target) != Some(&text) {
+        let target = if is_list { Ok(primary.clone()) } else { self.copy_of(now, &primary) };
+        let target = target.map_err(|(_, why)| (steps.clone(), why))?;
+        if now.text(&target) != Some(&text) || has_another_mode(now, &target, &primary) {
             let mode = FileMode::Of(primary.clone());
             // First the new one: at any moment a runtime finds the old file or the new one.
             steps.insert(0, Step::Write { name: target.clone(), text, mode });
         }
-        if target != primary {
-            let at = usize::from(!steps.is_empty());
-            steps.insert(at, Step::Remove { name: primary });
+        for step in removals(copy::superseded(now)).into_iter().chain(self.brought_up(now, &target)) {
+            if !steps.contains(&step) {
+                steps.push(step);
+            }
         }
-        let further = self.brought_up(now, &target).into_iter().filter(|step| !steps.contains(step));
-        steps.extend(further.collect::<Vec<_>>());
+        steps.retain(|step| !matches!(step, Step::Remove { name } if *name == target));
         let then = if steps.is_empty() { self.seen(now, &target) } else { Ok(target) };
         Ok(Plan { steps, then })
     }
 
-    /// The file that runtimes use. What is ours alone is none: as the first it would leave pods without a network, so it goes. A list of
-    /// our own is one only as long as there is no other.
+    /// The file that runtimes use without ours. Our plugin alone is none: as the first it would leave pods without a network, so it is removed.
+    /// Another installer's list of the usual name is one only as long as there is no other.
     fn first(&self, now: &DirectorySnapshot, steps: &mut Vec<Step>) -> Result<String, Stopped> {
-        let mut left_over = None;
+        let (mut left_over, mut broken) = (None, None);
         for (name, document) in now.usable() {
             if document.others().is_empty() {
                 steps.push(Step::Remove { name: name.to_owned() });
-            } else if copy::is_copy(self.chain, name, &document) {
+            } else if let Some(owner) = copy::owner(now, name) {
+                broken = broken.or_else(|| Some(owner).filter(|owner| !now.is_gone(owner)));
+            } else if copy::is_copy(self.chain, now, name, &document) {
                 left_over.get_or_insert_with(|| name.to_owned());
             } else {
                 return Ok(name.to_owned());
             }
         }
-        left_over.ok_or_else(|| (std::mem::take(steps), NotRight::NoPrimary))
+        let unusable = |name: String| {
+            let why = now.valid(&name).err().unwrap_or(Unusable::Absent);
+            NotRight::Refused { name, why }
+        };
+        left_over.ok_or_else(|| (std::mem::take(steps), broken.map_or(NotRight::NoPrimary, unusable)))
     }
 
-    /// Our entry for a list: in one that we own it keeps its mark.
-    fn entry_of(&self, now: &DirectorySnapshot, name: &str) -> Value {
-        let document = now.text(name).and_then(|text| Document::parse(text).ok());
-        let mark = document.and_then(|document| copy::mark(&document));
-        mark.map_or_else(|| self.entry.clone(), |primary| copy::marked(self.entry, &primary))
-    }
-
-    /// File of the list that is made of `primary`. Somebody else's is never overwritten: there is a name between the two.
-    fn target(&self, now: &DirectorySnapshot, primary: &str) -> Result<String, Stopped> {
-        let Some(list) = list_name(primary) else { return Err(nothing(NotRight::Name(primary.to_owned()))) };
-        if list == primary {
-            return Ok(list);
-        }
-        let aside = aside(primary);
-        // Runtimes read it before the list, whichever of the two is older.
-        if aside < list && has_ours(now, &aside) {
-            return Ok(aside);
-        }
-        let read = |name: &str| now.text(name).and_then(|text| parsed(name, text).ok());
-        let wanted = read(primary);
-        // Its writer may have changed the plugin, and the agent that made the list may be gone: the network is the same. A list of somebody else's
-        // has our entry as well, if runtimes read it.
-        let repeats = |is: &Document<'_>| {
-            if !matches!(is, Document::List(list) if splice::is_upgraded(list)) {
-                return false;
-            }
-            let same = |conf: &Document<'_>| {
-                is.others() == conf.others() || (is.network().is_some() && is.network() == conf.network())
-            };
-            wanted.as_ref().is_some_and(same)
-        };
-        let is_ours = |name: &str| match read(name) {
-            None => !now.files.contains_key(name),
-            Some(is) => !is.ours().is_empty() && (repeats(&is) || self.made.contains(name)),
-        };
-        let foreign = || nothing(NotRight::Foreign(aside.clone()));
-        // Runtimes would read the list before a `.json` that its writer writes again.
-        let order = if list.as_str() > primary { [list, aside.clone()] } else { [aside.clone(), list] };
-        order.into_iter().find(|name| is_ours(name)).ok_or_else(foreign)
+    /// Name of the copy of `primary`: runtimes read it first, and after every network that they read before `primary`. A foreign file keeps its name.
+    fn copy_of(&self, now: &DirectorySnapshot, primary: &str) -> Result<String, Stopped> {
+        let is_ours =
+            |name: &str| now.is_gone(name) || self.made.contains(name) || copy::owner(now, name).is_some();
+        let before = now.usable().take_while(|(name, _)| *name < primary);
+        let before = before.filter(|(name, is)| !copy::is_copy(self.chain, now, name, is)).last();
+        let names = copy::names(primary, before.as_ref().map(|(name, _)| *name));
+        let foreign = || names.first().map_or(primary, String::as_str).to_owned();
+        let free = names.iter().find(|name| is_ours(name)).cloned();
+        free.ok_or_else(|| nothing(NotRight::Foreign(foreign())))
     }
 
     /// Checks that runtimes read our entry.
@@ -104,4 +82,13 @@ impl DesiredConflist<'_> {
         }
         Err(NotRight::Preempted { first: first.to_owned(), ours: target.to_owned() })
     }
+}
+
+/// True if the modes of a copy and of its owner's file are known and differ.
+fn has_another_mode(now: &DirectorySnapshot, copy: &str, owner: &str) -> bool {
+    now.modes.get(copy).zip(now.modes.get(owner)).is_some_and(|(copy, owner)| copy != owner)
+}
+
+fn removals(names: Vec<String>) -> Vec<Step> {
+    names.into_iter().map(|name| Step::Remove { name }).collect()
 }

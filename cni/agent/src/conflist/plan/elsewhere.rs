@@ -8,11 +8,13 @@ use crate::conflist::scan::DirectorySnapshot;
 use crate::conflist::{copy, leave};
 
 impl DesiredConflist<'_> {
-    /// Takes them out, but for copies of the primary's while there is no other network.
+    /// Takes them out, but for another installer's copy of the primary's while there is no other network.
     pub(super) fn taken_out(&self, now: &DirectorySnapshot, target: &str) -> Vec<Step> {
         let needless = copy::is_needless(self.chain, now);
+        let orphans = copy::orphans(now);
         let goes = |(name, document): &(&str, Document<'_>)| {
-            *name != target && (needless || !copy::is_copy(self.chain, name, document))
+            let is_kept = !needless && copy::is_copy(self.chain, now, name, document);
+            *name != target && (!is_kept || orphans.iter().any(|orphan| orphan == name))
         };
         now.usable().filter(goes).filter_map(|(name, _)| leave::step(self.chain, now, name)).collect()
     }
@@ -21,7 +23,7 @@ impl DesiredConflist<'_> {
     pub(super) fn brought_up(&self, now: &DirectorySnapshot, target: &str) -> Vec<Step> {
         // A file of our plugin alone would be a network without addresses, should it become the first one.
         let goes = |name: &str, document: &Document<'_>| {
-            name != target && (document.others().is_empty() || copy::is_copy(self.chain, name, document))
+            name != target && (document.others().is_empty() || copy::is_copy(self.chain, now, name, document))
         };
         let mut steps = Vec::new();
         let mut handed_on = true;

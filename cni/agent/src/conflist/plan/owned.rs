@@ -14,7 +14,7 @@ impl DesiredConflist<'_> {
             return Err(nothing(NotRight::Name(ours.to_owned())));
         }
         let others = |(name, document): &(&str, Document<'_>)| {
-            *name != ours && !document.others().is_empty() && !copy::is_copy(self.chain, name, document)
+            *name != ours && !document.others().is_empty() && !copy::is_copy(self.chain, now, name, document)
         };
         let primary = match self.named(now)? {
             Some(name) => name,
@@ -35,7 +35,7 @@ impl DesiredConflist<'_> {
         let write = Step::Write { name: ours.to_owned(), text, mode: FileMode::Ours };
         let mut steps = if is_there && self.has_our_mode(now, ours) { Vec::new() } else { vec![write] };
         let preempts = |(name, document): &(&str, Document<'_>)| {
-            *name < ours && !copy::is_copy(self.chain, name, document)
+            *name < ours && !copy::is_copy(self.chain, now, name, document)
         };
         let first = now.usable().find(preempts).map(|(first, _)| first);
         if let Some(first) = first {
