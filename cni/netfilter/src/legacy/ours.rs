@@ -57,7 +57,8 @@ mod tests {
         for family in [Family::V4, Family::V6] {
             for chain in wanted.chains(family) {
                 let rules = chain.rules.iter().map(|rule| {
-                    let conditions = rule.matches.iter().filter_map(Match::normal).map(Condition::Known);
+                    let normal = |condition: &Match| condition.normal(Dialect::Iptables, Some(family));
+                    let conditions = rule.matches.iter().filter_map(normal).map(Condition::Known);
                     legacy_rule(conditions.collect(), Action::of(&rule.target, Dialect::Iptables))
                 });
                 let (family, name) = (FoundFamily::Legacy(family), chain.table.name());

@@ -203,8 +203,9 @@ fn in_chain(
             out.push(Difference::Foreign(rule_of(position, rule.text.clone())));
         }
     }
-    let wants: Vec<_> = wanted.rules.iter().map(|rule| Meaning::wanted(rule, form.dialect())).collect();
-    let holds: Vec<_> = ours.iter().map(|(_, rule)| Meaning::found(rule)).collect();
+    let wants: Vec<_> =
+        wanted.rules.iter().map(|rule| Meaning::wanted(rule, form.dialect(), place.family)).collect();
+    let holds: Vec<_> = ours.iter().map(|(_, rule)| Meaning::found(rule, place.family)).collect();
     let (missing, extra) = unmatched(&wants, &holds);
     for index in &missing {
         let rule = text::rule(form.dialect(), wanted.rules[*index]);

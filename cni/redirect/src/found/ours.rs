@@ -135,6 +135,7 @@ impl FoundRule {
 
 /// Ownership of rules in the built-in chains of a table.
 pub struct Ours<'a> {
+    family: FoundFamily,
     is_mangle: bool,
     marks: Vec<u32>,
     interfaces: Interfaces<'a>,
@@ -160,6 +161,7 @@ impl<'a> Ours<'a> {
             rule.known().filter_map(asked_mark).chain(set)
         });
         Self {
+            family: table.family,
             is_mangle: table.name == Table::Mangle.name(),
             marks: MARKS.into_iter().chain(wanted).chain(named).collect(),
             interfaces: Interfaces::of(table),
@@ -173,7 +175,7 @@ impl<'a> Ours<'a> {
         rule.leads_to_ours()
             || self.interfaces.are_of(chain, rule)
             || (self.is_mangle && self.is_tproxy(chain, rule))
-            || wanted.iter().any(|wanted| same(wanted, rule))
+            || wanted.iter().any(|wanted| same(wanted, rule, self.family))
     }
 
     /// TPROXY's rules in the built-in chains of `mangle`, by mark.

@@ -13,6 +13,7 @@ mod packets;
 mod parse;
 mod pods;
 mod rulesets;
+mod same;
 mod shadows;
 mod verdicts;
 
