@@ -83,7 +83,8 @@ pub fn differences(found: &FoundRules, wanted: &Ruleset, form: Form) -> Vec<Diff
         return vec![Difference::NoRules];
     }
     let mut differences = Vec::new();
-    for table in found.tables.iter().filter(|table| table.holds_ours() && Form::of(table.family) != form) {
+    let holds = |table: &FoundTable| table.holds_ours() || table.holds_dns();
+    for table in found.tables.iter().filter(|table| Form::of(table.family) != form && holds(table)) {
         differences.push(Difference::SecondSet(table.family, table.name.clone()));
     }
     in_form(&mut differences, found, wanted, form);

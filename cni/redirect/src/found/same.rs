@@ -63,7 +63,8 @@ impl Meaning {
     }
 }
 
-fn does_something(rule: &FoundRule) -> impl Iterator<Item = &Action> {
+/// Its actions, without log lines.
+pub(super) fn does_something(rule: &FoundRule) -> impl Iterator<Item = &Action> {
     rule.actions.iter().filter(|action| **action != Action::Nothing)
 }
 

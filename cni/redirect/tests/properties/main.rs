@@ -8,6 +8,7 @@
 
 mod agreement;
 mod configs;
+mod former;
 mod found;
 mod packets;
 mod parse;

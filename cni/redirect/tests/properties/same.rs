@@ -6,16 +6,18 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use redirect::Config;
 use redirect::found::compare::{Form, differences};
+use redirect::found::ours::Ours;
 use redirect::found::{FoundRules, native, save};
 use redirect::generate::ruleset;
 use redirect::list::Selection;
 use redirect::packet::{Connection, Layer4, Packet};
-use redirect::ruleset::{Cidr, Dialect, Family, Port, Ruleset};
+use redirect::ruleset::{Cidr, Dialect, Family, Match, Port, Ruleset};
 use redirect::text;
 use redirect::verdict::{found_verdict, verdict};
 
 use crate::cases;
-use crate::configs::{cidr, config, named_interface, port, selection};
+use crate::configs::{cidr, config, iptables_config, named_interface, port, selection};
+use crate::former::former;
 use crate::found::{is_writable, listing};
 use crate::packets::packet;
 
@@ -136,6 +138,49 @@ proptest! {
             prop_assert_eq!(differs, None, "{:?}", pair);
         }
     }
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    /// But for interfaces, of which a listing does not say who excluded them.
+    #[test]
+    fn rules_of_former_releases_are_ours_and_those_of_others_are_not(config in iptables_config(), foreign in 0..4usize) {
+        let config = Config { exclude_interfaces: vec![], virtual_interfaces: vec![], ..config };
+        let rules = former(&config);
+        let has_proxy = !config.proxy_uids.is_empty() || !config.proxy_gids.is_empty();
+        prop_assume!(has_proxy && is_writable_in_text(&rules));
+        let mut found = listed(&rules);
+        let foreign = save::rule([
+            "-p udp --dport 53 -j REDIRECT --to-ports 5353",
+            "-p udp --dport 53 -m owner --uid-owner 4294967294 -j RETURN",
+            "-p udp --dport 53 -j CT --notrack",
+            "-p tcp --dport 53 -j REDIRECT --to-ports 15053",
+        ][foreign]).unwrap();
+        for chain in found.tables.iter_mut().flat_map(|table| &mut table.chains) {
+            if chain.is_built_in() {
+                chain.rules.insert(0, foreign.clone());
+            }
+        }
+        for table in &found.tables {
+            let ours = Ours::of(table, &[]);
+            for chain in table.chains.iter().filter(|chain| chain.is_built_in()) {
+                for rule in &chain.rules {
+                    prop_assert_eq!(ours.has(chain, rule, &[]), rule.text != foreign.text, "{}: {}", chain.name, rule.text);
+                }
+            }
+        }
+    }
+}
+
+/// As [`is_writable`], but that names of groups are read as they are written.
+fn is_writable_in_text(rules: &Ruleset) -> bool {
+    let ports = |condition: &Match| match condition {
+        Match::SourcePort(_, port) | Match::DestinationPort(_, port) => Some(port.clone()),
+        _ => None,
+    };
+    let mut ports = rules.rules.iter().flat_map(|rule| &rule.matches).filter_map(ports);
+    ports.all(|port| !matches!(port, Port::Verbatim(_)))
 }
 
 /// A property that compares nothing holds of everything: other spellings of the same rules do occur, in each dialect.
