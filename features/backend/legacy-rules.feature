@@ -77,3 +77,22 @@ Feature: Rules of others in tables of legacy iptables decide, and stay
     And TCP from "cart" to "outside" port 8080 passes 15001
     And TCP from "outside" to "cart" port 8080 passes 15006
     And the rules that its network left are the same, in the same order
+
+  @fake-kernel @mutant:legacy-final
+  Scenario Outline: Rules in <table>, and a kernel without the legacy table nat (istio#57380)
+    Given a node whose kernel lacks legacy-nat
+    And its network leaves rules of iptables-legacy
+      """
+      *<table>
+      -A OUTPUT -p tcp --dport 9901 -j RETURN
+      COMMIT
+      """
+    Then the plugin took back end nft-compat because "but nothing here can write those"
+    And TCP from "cart" to "outside" port 8080 passes 15001
+    And TCP from "outside" to "cart" port 8080 passes 15006
+    And the rules that its network left are the same, in the same order
+
+    Examples:
+      | table  |
+      | filter |
+      | mangle |

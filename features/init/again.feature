@@ -44,6 +44,22 @@ Feature: The program of an init container can be called again, and for other end
     And TCP from "cart" to "outside" port 8080 is direct
     And TCP from "cart" to "outside" port 443 passes 15001
 
+  @ipv6 @mutant:family-is-everything
+  Scenario Outline: Native rules for everything of <family> are replaced by those for everything
+    Given its addresses are IPv4 and IPv6
+    And its mesh's metadata has ISTIO_DUAL_STACK = "true"
+    When its init container "istio-init" runs again with "--native-nftables -i <range>"
+    Then it ends with exit code 0 and says "rules replaced backend=nft "
+    When its init container "istio-init" runs again with "--native-nftables -i *"
+    Then it ends with exit code 0 and says "rules replaced backend=nft "
+    And TCP from "cart" to "outside" port 8080 passes 15001
+    And TCP from "cart" to "outside" port 8080 over IPv6 passes 15001
+
+    Examples:
+      | family | range     |
+      | IPv4   | 0.0.0.0/0 |
+      | IPv6   | ::/0      |
+
   @mutant:clean-up-forgets
   Scenario Outline: Clean-up leaves nothing of <form>
     Given its mesh's metadata has MILLRACE_BACKEND = "<form>"

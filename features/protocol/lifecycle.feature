@@ -32,6 +32,15 @@ Feature: After ADD a runtime calls CHECK, DEL, STATUS and GC, and acts on the an
     Then the runtime is content
     And the plugin's last CHECK succeeded
 
+  @millrace @mutant:check-of-dry-run
+  Scenario: CHECK passes in a dry run, which writes rules to a file
+    Given pod "cart" of the mesh
+    And the plugin's environment has DRY_RUN_FILE_PATH = "/dev/null"
+    When the runtime calls CHECK of it
+    Then the runtime is content
+    And the plugin's last CHECK succeeded
+    And its namespace holds no rule
+
   @mutant:check-eager
   Scenario: CHECK passes where nobody can be asked about the pod
     Given pod "cart" of the mesh

@@ -258,8 +258,6 @@ impl<'a> Reader<'a> {
             Some(mask) => prefix_length(mask)?,
             None => u8::try_from(value.len() * 8).ok()?,
         };
-        // An address says of which family a packet is.
-        self.conditions.retain(|condition| !matches!(condition, Condition::Known(Match::Family(_))));
         let cidr = Cidr { address, length };
         Some(if is_source { Match::Source(sense, cidr) } else { Match::Destination(sense, cidr) })
     }

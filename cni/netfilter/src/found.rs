@@ -94,6 +94,10 @@ mod tests {
     use redirect::Config;
     use redirect::found::compare::differences;
     use redirect::generate::ruleset;
+    use redirect::list::Selection;
+    use redirect::packet::{Connection, Hook, Layer4, Packet};
+    use redirect::ruleset::Cidr;
+    use redirect::verdict::{found_verdict, verdict};
 
     use super::*;
     use crate::encode::batch;
@@ -114,6 +118,96 @@ mod tests {
         #[test]
         fn what_the_kernel_holds_of_a_ruleset_is_that_ruleset(wanted in rulesets()) {
             prop_assert_eq!(differences(&held(&wanted), &wanted, form(wanted.dialect)), []);
+        }
+    }
+
+    /// Packets to any address of each family, of the app and of others, of each protocol.
+    fn packets() -> Vec<Packet> {
+        let ends =
+            [("10.0.0.2", "10.1.2.3"), ("fd00::2", "fd00:1::3"), ("127.0.0.1", "127.0.0.1"), ("::1", "::1")];
+        let mut packets = Vec::new();
+        for (source, destination) in ends {
+            for hook in [Hook::Prerouting, Hook::Output] {
+                for (uid, interface) in
+                    [(Some(1000), "eth0"), (Some(1337), "eth0"), (Some(1000), "lo"), (None, "eth1")]
+                {
+                    let ports = (40_000, 8080);
+                    for layer4 in [
+                        Layer4::Tcp { source: ports.0, destination: ports.1 },
+                        Layer4::Udp { source: ports.0, destination: 53 },
+                        Layer4::Other(1),
+                    ] {
+                        packets.push(Packet {
+                            hook,
+                            source: source.parse().unwrap(),
+                            destination: destination.parse().unwrap(),
+                            layer4,
+                            interface: interface.into(),
+                            uid,
+                            gid: uid,
+                            connection: Connection::New,
+                            mark: 0,
+                            connmark: 0,
+                        });
+                    }
+                }
+            }
+        }
+        packets
+    }
+
+    /// Ranges that are everything, nothing, or everything of a family.
+    fn ranges() -> Vec<Selection<Cidr>> {
+        let [v4, v6] = ["0.0.0.0", "::"].map(|any| Cidr { address: any.parse().unwrap(), length: 0 });
+        let lists = [vec![], vec![v4], vec![v6], vec![v4, v6]].map(Selection::List);
+        [Selection::All].into_iter().chain(lists).collect()
+    }
+
+    fn list(ranges: &Selection<Cidr>) -> Vec<Cidr> {
+        match ranges {
+            Selection::All => Vec::new(),
+            Selection::List(list) => list.clone(),
+        }
+    }
+
+    #[test]
+    fn what_compares_equal_in_the_kernel_decides_equally() {
+        let (ranges, packets) = (ranges(), packets());
+        for dialect in [Dialect::Iptables, Dialect::Nft] {
+            for ipv6 in [false, true] {
+                let mut all = Vec::new();
+                for include in &ranges {
+                    for exclude in &ranges[1..] {
+                        let config = Config {
+                            dialect,
+                            ipv6,
+                            outbound_ranges_include: include.clone(),
+                            outbound_ranges_exclude: list(exclude),
+                            ..ordinary()
+                        };
+                        all.push(ruleset(&config).unwrap());
+                    }
+                }
+                for held in &all {
+                    let snapshot = applied(held);
+                    let found = found_rules(&snapshot);
+                    for wanted in all.iter().filter(|wanted| compare(&snapshot, wanted).is_empty()) {
+                        for packet in &packets {
+                            let outcome = verdict(wanted, packet).outcome;
+                            assert_eq!(
+                                verdict(held, packet).outcome,
+                                outcome,
+                                "{packet:?}\n{wanted:?}\n{held:?}"
+                            );
+                            assert_eq!(
+                                found_verdict(&found, packet).outcome,
+                                Ok(outcome),
+                                "{packet:?}\n{held:?}"
+                            );
+                        }
+                    }
+                }
+            }
         }
     }
 

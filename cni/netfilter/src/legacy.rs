@@ -20,7 +20,7 @@ mod socket;
 use std::io;
 
 use redirect::found::{FoundFamily, FoundRules, FoundTable};
-use redirect::ruleset::{Family, Table};
+use redirect::ruleset::{Family, Ruleset, Table};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read as read_file};
 
@@ -100,6 +100,16 @@ pub fn tables(family: Family) -> Result<Vec<String>, LegacyError> {
         Family::V6 => own_proc!("net/ip6_tables_names"),
     };
     names(path).map_err(|reason| LegacyError::List { path, reason })
+}
+
+/// True if the kernel has every table that the rules of `ruleset` are in. Makes them: only for a namespace whose legacy tables are about to be
+/// written.
+pub(crate) fn has_tables_for(ruleset: &Ruleset) -> bool {
+    ruleset.families().all(|family| {
+        let mut needed =
+            Table::ALL.into_iter().filter(|table| ruleset.rules_of(family, *table).next().is_some());
+        needed.all(|table| available(family, table))
+    })
 }
 
 fn names(path: &str) -> io::Result<Vec<String>> {

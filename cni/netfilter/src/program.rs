@@ -12,7 +12,7 @@ use redirect::ruleset::Ruleset;
 
 use crate::address::Rtnetlink;
 use crate::apply::{self, Applied, ApplyError};
-use crate::backend::choice::{Choice, Reason, after};
+use crate::backend::choice::{Choice, Reason, after, after_tools};
 use crate::backend::choose::for_pod;
 use crate::backend::{Backend, LegacyUse, Wish};
 use crate::ground::{self, Ground, GroundError};
@@ -65,10 +65,10 @@ pub enum ProgramError {
     /// The rules could not be applied through the tools.
     #[error(transparent)]
     Iptables(#[from] IptablesError),
-    /// The kernel lacks what the first back end needs, and the last one that was tried instead failed, too.
+    /// The first back end cannot be used here, and the last one that was tried instead failed, too.
     #[error("{lack}; nor, through back end {instead}, to {failure}")]
     Instead {
-        lack: Box<ApplyError>,
+        lack: Box<ProgramError>,
         /// The last one.
         instead: Backend,
         failure: Box<ProgramError>,
@@ -85,7 +85,7 @@ pub fn program(rtnetlink: &mut Rtnetlink, request: Request) -> Result<Programmed
     let rules = Prepared::new(first(&request, &legacy), &request.config)?;
     let ground = Ground::lay(rtnetlink, &request.config)?;
     let unneeded = ground::unneeded_routes(&request.config);
-    let (programmed, left) = match write_first_that_works(rules, request, &legacy) {
+    let (programmed, left) = match write_first_that_works(rules, request, legacy) {
         Ok(written) => written,
         Err(error) => {
             // The first error is the one to tell, and what stays leads no packet anywhere.
@@ -124,18 +124,19 @@ impl Prepared {
     }
 }
 
-/// Writes rules through the first back end that the kernel has, beginning with that of `rules`. The error beside what was done says why
-/// rules of another back end are still there.
+/// Writes rules through the first back end that works here, beginning with that of `rules`. The error beside what was done says why rules of
+/// another back end are still there. `legacy` is what the namespace held before.
 fn write_first_that_works(
     mut rules: Prepared,
     request: Request,
-    legacy: &FoundRules,
+    mut legacy: FoundRules,
 ) -> Result<(Programmed, Option<ProgramError>), ProgramError> {
-    let Request { config, wish, options, .. } = request;
-    let mut lack = None;
+    let Request { config, wish, recorded, options } = request;
+    let is_free = wish == Wish::Auto;
+    let (mut lack, mut tried) = (None, Vec::new());
     loop {
         let choice = rules.choice;
-        let failure = match write(&rules, legacy, &options) {
+        let failure = match write(&rules, &legacy, &options) {
             Ok(written) => {
                 let Written { applied, unsandboxed, left } = written;
                 return Ok((Programmed { choice, applied, unsandboxed }, left));
@@ -147,41 +148,56 @@ fn write_first_that_works(
             },
             Err(failure) => failure,
         };
-        match failure {
-            ProgramError::Apply(error) if wish == Wish::Auto => match after(choice.backend, &error) {
-                Some(next) => {
-                    lack.get_or_insert(error);
-                    rules = match Prepared::new(next, &config) {
-                        Ok(rules) => rules,
-                        Err(failure) => return Err(after_fallback(lack, next.backend, failure)),
-                    };
-                }
-                None => return Err(after_fallback(lack, choice.backend, error.into())),
-            },
-            failure => return Err(after_fallback(lack, choice.backend, failure)),
+        tried.push(choice.backend);
+        let next = match &failure {
+            _ if !is_free => None,
+            ProgramError::Apply(error) => after(choice.backend, error),
+            ProgramError::Iptables(error) => after_tools(choice, recorded.unwrap_or(USUAL).backend, error),
+            _ => None,
+        };
+        let Some(next) = next.filter(|next| !tried.contains(&next.backend)) else {
+            return Err(after_fallback(lack, choice.backend, failure));
+        };
+        if matches!(failure, ProgramError::Iptables(_)) {
+            // Tools change one table after the other: some may hold rules of ours now.
+            legacy = legacy::read()?;
         }
+        lack.get_or_insert(failure);
+        rules = match Prepared::new(next, &config) {
+            Ok(rules) => rules,
+            Err(failure) => return Err(after_fallback(lack, next.backend, failure)),
+        };
     }
 }
 
 /// A failure of the last back end, with what kept the first one from being used.
-fn after_fallback(lack: Option<ApplyError>, instead: Backend, failure: ProgramError) -> ProgramError {
+fn after_fallback(lack: Option<ProgramError>, instead: Backend, failure: ProgramError) -> ProgramError {
     match lack {
         None => failure,
         Some(lack) => ProgramError::Instead { lack: Box::new(lack), instead, failure: Box::new(failure) },
     }
 }
 
+/// Choice of a node without a record.
+const USUAL: Choice = Choice { backend: Backend::NftCompat, reason: Reason::Usual };
+
 /// First choice.
 fn first(request: &Request, legacy: &FoundRules) -> Choice {
-    let usual = Choice { backend: Backend::NftCompat, reason: Reason::Usual };
     let others = if request.wish != Wish::Auto || !legacy::ours::has_rules_of_others(legacy) {
         LegacyUse::NoRulesOfOthers
-    } else if iptables::is_installed(Variant::Legacy) {
+    } else if is_legacy_in_reach(&request.config) {
         LegacyUse::RulesOfOthers
     } else {
         LegacyUse::RulesOutOfReach
     };
-    for_pod(request.wish, request.recorded.unwrap_or(usual), others)
+    for_pod(request.wish, request.recorded.unwrap_or(USUAL), others)
+}
+
+/// True if the kernel has the legacy tables that rules of `config` need, and the tools are there to write them.
+fn is_legacy_in_reach(config: &Config) -> bool {
+    let rules = ruleset(&config.clone().in_dialect(Backend::IptablesLegacy.dialect()));
+    // A configuration without rules is refused through any back end.
+    rules.is_ok_and(|rules| legacy::has_tables_for(&rules)) && iptables::is_installed(Variant::Legacy)
 }
 
 /// Removes from the calling thread's namespace whatever rules of ours any back end holds, then what they stand on. `config` says which

@@ -19,9 +19,16 @@ use crate::backend::Wanted;
 use crate::context::Call;
 use crate::failure::Failure;
 use crate::kernel::Namespace;
+use crate::world::Env;
 
 /// The variable that turns applying into writing down.
 pub const DRY_RUN: &str = "DRY_RUN_FILE_PATH";
+
+/// The file that rules are written to instead of the namespace, if the environment names one.
+#[must_use]
+pub fn dry_run(env: Env<'_>) -> Option<PathBuf> {
+    env(DRY_RUN).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
 
 /// Where rules go, and what its surroundings say.
 pub struct Site {
@@ -79,7 +86,7 @@ impl Site {
     /// # Errors
     /// When the environment asks for what cannot be done.
     pub fn find(netns: Box<dyn Namespace>, conf: &NetConf, call: &mut Call<'_>) -> Result<Self, Failure> {
-        let dry_run = (call.env)(DRY_RUN).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let dry_run = dry_run(call.env);
         let mut environment = Environment::read(call.env)?;
         let wanted = Wanted::find(conf, call.env, &mut call.log);
         if dry_run.is_none() && !wanted.wish.knows_names() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! CHECK: fails only for a pod that is known, needs rules, and has none. Some runtimes call it after each ADD and for
-//! each pod that they find when they start, and end a pod that fails: what cannot be told for sure is a success.
+//! each pod that they find when they start, and end a pod that fails: what cannot be told for sure is a success. So is a dry run, whose ADD
+//! writes rules to a file.
 
 use protocol::args::CniArgs;
 use protocol::error::{CniError, Code};
@@ -9,6 +10,7 @@ use redirect::Enrolment;
 use redirect::skip::{NamedPod, precheck};
 
 use crate::api::Patience;
+use crate::apply::{DRY_RUN, dry_run};
 use crate::context::Call;
 use crate::gather;
 
@@ -46,6 +48,13 @@ fn verdict(call: &mut Call<'_>, stdin: &[u8]) -> Verdict {
     let key = call.pod_key(args);
     let pod = NamedPod { name: &key.name, namespace: &key.namespace };
     if precheck(pod, (&conf).into()).is_some() {
+        return Verdict::Fine;
+    }
+    if let Some(path) = dry_run(call.env) {
+        call.log.info(
+            "check passes in a dry run: rules are in a file, not applied",
+            &[(DRY_RUN, &path.display())],
+        );
         return Verdict::Fine;
     }
     let asked = gather::ask(call, &conf, &key);

@@ -62,7 +62,7 @@ impl<'w> Log<'w> {
         let Ok(mut json) = serde_json::to_string(&entry) else { return };
         if shown {
             json.push('\n');
-            // Where stderr is closed there are still the agent and the file.
+            // Where stderr is closed or nobody reads it, there are still the agent and the file.
             let _ = self.stderr.write_all(json.as_bytes());
             json.pop();
         }

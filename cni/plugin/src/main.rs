@@ -9,7 +9,7 @@ use plugin::call::run;
 use plugin::clock::SystemClock;
 use plugin::http::HttpApi;
 use plugin::kernel::RealKernel;
-use plugin::world::{Standard, World};
+use plugin::world::{Standard, Stderr, World};
 
 /// More than an ADD needs that asks the API server. What is not used costs nothing.
 const ARENA_SIZE: usize = 1024 * 1024;
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         args: &|| std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect(),
         stdin: &mut Standard(rustix::stdio::stdin()),
         stdout: &mut Standard(rustix::stdio::stdout()),
-        stderr: &mut Standard(rustix::stdio::stderr()),
+        stderr: &mut Stderr::new(&clock),
         clock: &clock,
         agent: &SocketAgent { clock: &clock, own_uid: || rustix::process::geteuid().as_raw() },
         api: &HttpApi,

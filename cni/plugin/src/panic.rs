@@ -6,7 +6,8 @@ use std::panic::PanicHookInfo;
 
 use protocol::error::{CniError, Code};
 
-use crate::world::Standard;
+use crate::clock::SystemClock;
+use crate::world::{Standard, Stderr};
 
 /// Makes a panic print a CNI error on stdout, the same on stderr, and end the process with code 1. The result is the last thing that a
 /// call prints, so nothing is on stdout before.
@@ -14,7 +15,8 @@ pub fn install() {
     std::panic::set_hook(Box::new(|info| {
         let error = describe(info);
         let _ = Standard(rustix::stdio::stdout()).write_all(error.to_json().as_bytes());
-        let _ = Standard(rustix::stdio::stderr()).write_all(format!("{error}\n").as_bytes());
+        let clock = SystemClock::start();
+        let _ = Stderr::new(&clock).write_all(format!("{error}\n").as_bytes());
         std::process::exit(1);
     }));
 }

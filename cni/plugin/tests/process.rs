@@ -6,9 +6,10 @@
 use std::fs::File;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags};
 use serde_json::{Value, json};
 
 /// The plugin, called with `conf` for a pod that is in no excluded namespace.
@@ -88,6 +89,48 @@ fn a_result_that_nobody_gets_is_a_failure() {
     assert_eq!(status.code(), Some(1));
     let status = plugin("ADD", &conf, dir.path()).stdout(Stdio::null()).stderr(full()).status().unwrap();
     assert_eq!(status.code(), Some(0), "logs are not worth a failure");
+}
+
+/// Waits for the end of a process that may never end.
+fn ends(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    let process = rustix::process::Pid::from_child(child);
+    let process = rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty()).unwrap();
+    let limit = rustix::event::Timespec { tv_sec: limit.as_secs().try_into().unwrap(), tv_nsec: 0 };
+    let ready = rustix::event::poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)).unwrap();
+    if ready == 0 {
+        child.kill().unwrap();
+    }
+    let status = child.wait().unwrap();
+    (ready == 1).then_some(status)
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_up_no_call() {
+    for (command, code) in
+        [("ADD", 1), ("CHECK", 0), ("DEL", 0), ("STATUS", 0), ("GC", 0), ("VERSION", 0), ("NOPE", 1), ("", 0)]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let mut conf = conf(dir.path());
+        conf["cniVersion"] = "1.1.0".into();
+        conf["plugin_log_level"] = "debug".into();
+        let (_unread, stderr, _) = rig::pipe::full();
+        let mut plugin = plugin(command, &conf, dir.path());
+        if command.is_empty() {
+            plugin.env_remove("CNI_COMMAND");
+        }
+        let start = Instant::now();
+        let mut child = plugin.stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
+        let status = ends(&mut child, Duration::from_secs(20));
+        let status = status.unwrap_or_else(|| panic!("{command:?} hangs"));
+        assert_eq!(status.code(), Some(code), "{command:?}");
+        assert!(start.elapsed() < Duration::from_secs(15), "{command:?}: {:?}", start.elapsed());
+        let kept = std::fs::read_to_string(dir.path().join("istio-cni.log")).unwrap_or_default();
+        assert_eq!(
+            kept.contains("\"msg\""),
+            matches!(command, "ADD" | "CHECK" | "STATUS"),
+            "{command:?}: {kept}"
+        );
+    }
 }
 
 #[test]

@@ -48,6 +48,15 @@ impl FoundFamily {
             Self::Inet => true,
         }
     }
+
+    /// The family of all packets that meet its tables; none if there are two.
+    #[must_use]
+    pub fn only(self) -> Option<Family> {
+        match self {
+            Self::One(one) | Self::Legacy(one) => Some(one),
+            Self::Inet => None,
+        }
+    }
 }
 
 impl fmt::Display for FoundFamily {

@@ -7,6 +7,7 @@
 //! | [`link`] | links and addresses of the calling thread's network namespace |
 //! | [`mounts`] | private mounts |
 //! | [`netns`] | network namespaces on threads of their own |
+//! | [`pipe`] | pipes that nobody reads |
 //! | [`process`] | the test's executable in another role, or for one test alone |
 //! | [`rights`] | what this process may do, if need be in a user namespace |
 
@@ -15,6 +16,7 @@
 pub mod link;
 pub mod mounts;
 pub mod netns;
+pub mod pipe;
 pub mod process;
 pub mod rights;
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::Backend;
 use crate::apply::ApplyError;
+use crate::iptables::IptablesError;
 use crate::read::ReadError;
 
 /// A back end with the reason for it.
@@ -96,6 +97,29 @@ pub fn after(tried: Backend, error: &ApplyError) -> Option<Choice> {
     Some(Choice { backend, reason })
 }
 
+/// Next choice after the tools of legacy iptables failed; `None` if the same may succeed later, or through other tools. `node` is the node's back
+/// end: rules of others are no reason against it where nothing can write beside them.
+#[must_use]
+pub fn after_tools(failed: Choice, node: Backend, error: &IptablesError) -> Option<Choice> {
+    let cannot_write = matches!(
+        error,
+        IptablesError::NoTool { .. }
+            | IptablesError::Start { .. }
+            | IptablesError::Failed { .. }
+            | IptablesError::Unproven { .. }
+    );
+    if failed.backend != Backend::IptablesLegacy || !cannot_write || error.is_retriable() {
+        return None;
+    }
+    let backend = if node == Backend::IptablesLegacy { Backend::NftCompat } else { node };
+    let reason = match failed.reason {
+        Reason::LegacyRules => Reason::LegacyRulesOutOfReach,
+        _ => Reason::Usual,
+    };
+    let next = Choice { backend, reason };
+    Some(next)
+}
+
 #[cfg(test)]
 mod tests {
     use redirect::generate::ruleset;
@@ -103,6 +127,8 @@ mod tests {
     use super::*;
     use crate::encode;
     use crate::fake::ordinary;
+    use crate::iptables::decide::Purpose;
+    use crate::iptables::{Problem, Variant};
     use crate::snapshot::Name;
     use crate::step::Step;
 
@@ -135,6 +161,52 @@ mod tests {
         let other = [ApplyError::Permission, ApplyError::NotAcknowledged, ApplyError::Busy { attempts: 1 }];
         for error in other {
             assert_eq!(Backend::ALL.map(|tried| next(tried, &error)), [None; 4], "{error}");
+        }
+    }
+
+    #[test]
+    fn tools_that_cannot_write_legacy_tables_leave_it_to_nf_tables() {
+        let tool = || "iptables-legacy-restore".to_owned();
+        let failed = |problem| IptablesError::Failed { tool: tool(), problem, message: String::new() };
+        let none = IptablesError::NoTool { tool: "iptables-legacy-restore", variant: Variant::Legacy };
+        let not_started =
+            IptablesError::Start { tool: tool(), reason: std::io::ErrorKind::PermissionDenied.into() };
+        let unproven = IptablesError::Unproven { variant: Variant::Legacy, purpose: Purpose::Apply };
+        let finals = [
+            failed(Problem::Other),
+            failed(Problem::Version),
+            failed(Problem::Unknown),
+            none,
+            not_started,
+            unproven,
+        ];
+        let legacy = |reason| Choice { backend: Backend::IptablesLegacy, reason };
+        let chosen = |backend, reason| Some(Choice { reason, backend });
+        for error in &finals {
+            let after = |reason, node| after_tools(legacy(reason), node, error);
+            let out_of_reach = Reason::LegacyRulesOutOfReach;
+            for node in [Backend::NftCompat, Backend::Nft] {
+                assert_eq!(after(Reason::LegacyRules, node), chosen(node, out_of_reach), "{error}");
+            }
+            for reason in [Reason::NoNfTables, Reason::NoNftCompat] {
+                let usual = chosen(Backend::NftCompat, Reason::Usual);
+                assert_eq!(
+                    after(reason, Backend::IptablesLegacy),
+                    usual,
+                    "a record may be of another kernel"
+                );
+            }
+            let others = Choice { backend: Backend::IptablesNft, reason: Reason::Asked };
+            assert_eq!(after_tools(others, Backend::NftCompat, error), None, "{error}");
+        }
+        let limit = std::time::Duration::from_secs(1);
+        let later = [
+            failed(Problem::Resource),
+            IptablesError::Timeout { tool: tool(), limit },
+            IptablesError::Locked { tool: tool(), lock: "/run/xtables.lock", holder: None },
+        ];
+        for error in &later {
+            assert_eq!(after_tools(legacy(Reason::LegacyRules), Backend::NftCompat, error), None, "{error}");
         }
     }
 }

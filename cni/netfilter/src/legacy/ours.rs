@@ -3,7 +3,7 @@
 
 use redirect::found::compare::Form;
 use redirect::found::ours::Ours;
-use redirect::found::{FoundChain, FoundRules};
+use redirect::found::{FoundChain, FoundRules, FoundTable};
 use redirect::ruleset::Ruleset;
 
 use crate::residue::residue;
@@ -20,7 +20,8 @@ pub fn has_rules_of_others(legacy: &FoundRules) -> bool {
 
 /// True if there is anything of ours, empty chains included.
 pub(crate) fn has_traces_of_ours(legacy: &FoundRules) -> bool {
-    legacy.hold_ours() || legacy.tables.iter().flat_map(|table| &table.chains).any(FoundChain::is_ours)
+    let has_chain = |table: &FoundTable| table.chains.iter().any(FoundChain::is_ours);
+    legacy.hold_ours() || legacy.tables.iter().any(|table| has_chain(table) || table.holds_dns())
 }
 
 /// True if all that is there of ours, or of `known`, is chains without rules.
@@ -34,7 +35,7 @@ mod tests {
     use proptest::prelude::*;
     use redirect::generate::ruleset;
 
-    use redirect::found::{Action, Condition, FoundFamily, FoundRule, FoundTable, Policy, save};
+    use redirect::found::{Action, Condition, FoundFamily, FoundRule, Policy, save};
     use redirect::ruleset::{Dialect, Family, Match, Table};
 
     use super::*;
@@ -57,7 +58,8 @@ mod tests {
         for family in [Family::V4, Family::V6] {
             for chain in wanted.chains(family) {
                 let rules = chain.rules.iter().map(|rule| {
-                    let conditions = rule.matches.iter().filter_map(Match::normal).map(Condition::Known);
+                    let normal = |condition: &Match| condition.normal(Dialect::Iptables, Some(family));
+                    let conditions = rule.matches.iter().filter_map(normal).map(Condition::Known);
                     legacy_rule(conditions.collect(), Action::of(&rule.target, Dialect::Iptables))
                 });
                 let (family, name) = (FoundFamily::Legacy(family), chain.table.name());

@@ -24,6 +24,7 @@ pub(crate) const CASES: &[Case] = &[
         Needs::ToolsAndUsers,
         left_behind,
     ),
+    Case("legacy_tools_that_fail_leave_it_to_nf_tables", Needs::ToolsAndUsers, failing_tool),
     Case("empty_legacy_chains_are_no_error_without_tools", Needs::ToolsAndUsers, empty_chain),
     Case("a_tool_that_lies_is_not_believed", Needs::ToolsAndUsers, lying),
     Case("a_probe_tells_what_the_node_has_and_leaves_nothing", Needs::ToolsAndUsers, probed),
@@ -151,6 +152,38 @@ fn no_tools(world: World) {
         assert!(refused.contains("iptables-legacy-restore") && refused.contains("install"), "{refused}");
         assert!(refused.contains("nft-compat"), "{refused}");
     });
+}
+
+/// It is of variant legacy, and fails as where the kernel has no table `nat`.
+const FAILING: &str = "#!/bin/sh
+case \"$1\" in --version) echo 'iptables v1.8.9 (legacy)'; exit;; esac
+echo \"iptables-legacy-restore: unable to initialize table 'nat'\" >&2
+exit 1
+";
+
+fn failing_tool(world: World) {
+    for (table, recorded) in
+        [("filter", None), ("mangle", Some(Choice { backend: Backend::Nft, reason: Reason::NoNftCompat }))]
+    {
+        world.fresh(|| {
+            up(&[]);
+            tools::legacy(Family::V4, &format!("-t {table} -A OUTPUT -p tcp --dport 9901 -j RETURN"));
+            replace("xtables-legacy-multi", FAILING);
+            let request =
+                || Request { config: full(), wish: Wish::Auto, recorded, options: Options::default() };
+            let done = program::program(&mut Rtnetlink::open().unwrap(), request()).unwrap();
+            let backend = recorded.map_or(Backend::NftCompat, |recorded| recorded.backend);
+            let choice = Choice { backend, reason: Reason::LegacyRulesOutOfReach };
+            assert_eq!((done.choice, done.applied), (choice, Applied::Created), "{table}");
+            assert_eq!(sets(), (backend == Backend::NftCompat, backend == Backend::Nft, false), "{table}");
+            let again = program::program(&mut Rtnetlink::open().unwrap(), request()).unwrap();
+            assert_eq!(again.applied, Applied::Unchanged, "{table}");
+            let wish = Wish::Only(Backend::IptablesLegacy);
+            let asked = program::program(&mut Rtnetlink::open().unwrap(), Request { wish, ..request() });
+            let error = asked.unwrap_err().to_string();
+            assert!(error.contains("unable to initialize table 'nat'"), "{error}");
+        });
+    }
 }
 
 fn empty_chain(world: World) {

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules through the iptables tools, and what the kernel then holds.
 
+use netfilter::address::Rtnetlink;
 use netfilter::iptables::{self, IptablesError, Problem, Variant};
-use netfilter::legacy;
-use netfilter::program::Options;
-use netfilter::{Applied, compare, read};
+use netfilter::program::{self, Options};
+use netfilter::{Applied, Backend, Wish, compare, legacy, read};
+use redirect::config::Dns;
 use redirect::found::{FoundFamily, Policy};
 use redirect::generate::ruleset;
 use redirect::ruleset::{Family, Id, Match, Owner, Ruleset, Sense};
 use redirect::text;
 
-use crate::backends::{config, full};
+use crate::backends::{config, do_program, full};
 use crate::world::World;
-use crate::{Case, Needs, rules, tools};
+use crate::{Case, Needs, random, rules, tools};
+use rig::link::up;
 
 pub(crate) const CASES: &[Case] = &[
     Case("what_legacy_iptables_stored_is_read_as_what_was_wanted", Needs::ToolsAndUsers, read_back),
@@ -20,6 +22,7 @@ pub(crate) const CASES: &[Case] = &[
     Case("legacy_rules_are_replaced_and_those_of_others_stay", Needs::ToolsAndUsers, replaced),
     Case("half_of_a_set_is_replaced_through_either_variant", Needs::ToolsAndUsers, half),
     Case("iptables_nft_leaves_what_nft_compat_would", Needs::ToolsAndUsers, same_as_ours),
+    Case("rules_of_former_releases_are_replaced_and_removed_whole", Needs::ToolsAndUsers, former),
     Case("rails_are_gone_after_a_reconcile_and_stale_ones_too", Needs::ToolsAndUsers, rails),
 ];
 
@@ -162,5 +165,70 @@ fn rails(world: World) {
             assert!(matches!(error, IptablesError::Failed { .. }), "{error}");
             assert!(!save(variant).join("\n").contains("GUARDRAILS"));
         });
+    }
+}
+
+/// Rules of a family with their tables, as the tools of both variants list them. Tables are listed in the order in which they were made.
+fn listed(family: Family) -> Vec<(String, String)> {
+    let (mut rules, mut table) = (Vec::new(), String::new());
+    for line in tools::save(family).into_iter().chain(tools::legacy_save(family)) {
+        match line.strip_prefix('*') {
+            Some(name) => table = name.to_owned(),
+            None if line.starts_with("-A") => rules.push((table.clone(), line)),
+            None => {}
+        }
+    }
+    rules.sort_by(|(one, _), (other, _)| one.cmp(other));
+    rules
+}
+
+const FOREIGN: &str = "-A OUTPUT -p udp -m udp --dport 53 -j REDIRECT --to-ports 5353";
+
+fn former(world: World) {
+    let all: Vec<_> = random::former_configurations(24).collect();
+    assert!(all.iter().filter(|(config, _)| config.dns != Dns::Off).count() > 8);
+    for (index, (config, former)) in all.iter().enumerate() {
+        for variant in [Variant::Nft, Variant::Legacy] {
+            let put = || {
+                up(&[]);
+                for family in former.families() {
+                    let text = format!("{}*nat\n{FOREIGN}\nCOMMIT\n", text::restore(former, family));
+                    match variant {
+                        Variant::Nft => tools::restore(family, &text).unwrap(),
+                        Variant::Legacy => tools::legacy_restore(family, &text),
+                    }
+                }
+            };
+            let families = [Family::V4, Family::V6];
+            let foreign = former.families().count();
+            world.fresh(|| {
+                put();
+                let mut rtnetlink = Rtnetlink::open().unwrap();
+                program::remove(&mut rtnetlink, config, &Options::default()).unwrap();
+                let left: Vec<_> = families.into_iter().flat_map(listed).collect();
+                assert_eq!(
+                    left,
+                    vec![("nat".to_owned(), FOREIGN.to_owned()); foreign],
+                    "{index} {variant}: {config:?}"
+                );
+            });
+            let next = &all[(index + 1) % all.len()].0;
+            let backend = match variant {
+                Variant::Nft => Backend::NftCompat,
+                Variant::Legacy => Backend::IptablesLegacy,
+            };
+            let fresh = world.fresh(|| {
+                up(&[]);
+                do_program(next.clone(), Wish::Only(backend));
+                families.map(listed)
+            });
+            world.fresh(|| {
+                put();
+                assert_eq!(do_program(next.clone(), Wish::Only(backend)).applied, Applied::Replaced);
+                let mut ours = families.map(listed);
+                ours.iter_mut().for_each(|lines| lines.retain(|(_, line)| line != FOREIGN));
+                assert_eq!(ours, fresh, "{index} {variant}: {config:?}");
+            });
+        }
     }
 }

@@ -422,6 +422,7 @@ fn a_check_fails_only_for_a_pod_that_must_have_rules_and_has_none() {
         ("no namespace", Scene::new("CHECK").set("CNI_NETNS", "/gone")),
         ("unreadable", Scene::new("CHECK").with(|scene| scene.site.fails = true)),
         ("bad args", Scene::new("CHECK").set("CNI_ARGS", "x")),
+        ("dry run", Scene::new("CHECK").set("DRY_RUN_FILE_PATH", "/tmp/rules")),
         ("bad config", Scene::new("CHECK").with(|scene| scene.conf["ambient_enabled"] = "yes".into())),
     ];
     for (what, scene) in fine {
@@ -429,6 +430,17 @@ fn a_check_fails_only_for_a_pod_that_must_have_rules_and_has_none() {
         assert_eq!((outcome.exit, outcome.stdout.as_str()), (Exit::Success, ""), "{what}");
         assert!(outcome.waited <= Duration::from_secs(1), "{what}: {:?}", outcome.waited);
     }
+}
+
+#[test]
+fn a_check_of_a_dry_run_asks_nobody_and_says_why_it_passes() {
+    let outcome = Scene::new("CHECK").set("DRY_RUN_FILE_PATH", "/tmp/rules").run();
+    outcome.silent_success();
+    assert_eq!((outcome.heard.len(), outcome.requests, outcome.done.len()), (0, 0, 0));
+    let lines = outcome.log.matches("check passes in a dry run").count();
+    assert!(lines == 1 && outcome.log.contains("/tmp/rules"), "{}", outcome.log);
+    let unset = Scene::new("CHECK").set("DRY_RUN_FILE_PATH", "").run();
+    assert_eq!(unset.error().0, 100, "an empty variable is none, as for ADD");
 }
 
 #[test]

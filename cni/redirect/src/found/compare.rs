@@ -83,7 +83,8 @@ pub fn differences(found: &FoundRules, wanted: &Ruleset, form: Form) -> Vec<Diff
         return vec![Difference::NoRules];
     }
     let mut differences = Vec::new();
-    for table in found.tables.iter().filter(|table| table.holds_ours() && Form::of(table.family) != form) {
+    let holds = |table: &FoundTable| table.holds_ours() || table.holds_dns();
+    for table in found.tables.iter().filter(|table| Form::of(table.family) != form && holds(table)) {
         differences.push(Difference::SecondSet(table.family, table.name.clone()));
     }
     in_form(&mut differences, found, wanted, form);
@@ -203,8 +204,9 @@ fn in_chain(
             out.push(Difference::Foreign(rule_of(position, rule.text.clone())));
         }
     }
-    let wants: Vec<_> = wanted.rules.iter().map(|rule| Meaning::wanted(rule, form.dialect())).collect();
-    let holds: Vec<_> = ours.iter().map(|(_, rule)| Meaning::found(rule)).collect();
+    let wants: Vec<_> =
+        wanted.rules.iter().map(|rule| Meaning::wanted(rule, form.dialect(), place.family)).collect();
+    let holds: Vec<_> = ours.iter().map(|(_, rule)| Meaning::found(rule, place.family)).collect();
     let (missing, extra) = unmatched(&wants, &holds);
     for index in &missing {
         let rule = text::rule(form.dialect(), wanted.rules[*index]);

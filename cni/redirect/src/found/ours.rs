@@ -7,6 +7,7 @@
 //! * in the built-in chains
 //!   * every rule that jumps to such a chain;
 //!   * every rule that is a wanted rule of the same chain (so that half a rule set without any chain is recognised);
+//!   * the DNS rules that upstream 1.20 to 1.24 wrote there ([`dns`]);
 //!   * in `mangle`, the TPROXY rules on marks 1337 and 1338, on the wanted marks or on those that our chains name: saving and
 //!     restoring the connection's mark, `-o lo -m mark … -j RETURN`, and marking what an owner sends through `lo`;
 //!   * `-i X -j RETURN` in `PREROUTING` (a virtual interface; with no range to redirect it has no jump), and `-o X -j RETURN` in
@@ -18,13 +19,16 @@
 //! empties them, too). Everything else belongs to others: one of these forms alone, rules in chains of other names even if they jump
 //! to us, upstream's guard rails (plain `-p tcp -j DROP` rules in `filter`, which could be anybody's).
 
+mod dns;
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::ruleset::{Match, Rule, Sense, Table, Target};
 
-use super::same::same;
+use super::same::{does_something, same};
 use super::{Action, Condition, FoundChain, FoundFamily, FoundHook, FoundRule, FoundRules, FoundTable};
+use dns::Dns;
 
 /// Prefix of our chains' names.
 const PREFIX: &str = "ISTIO_";
@@ -76,6 +80,14 @@ impl FoundTable {
             chain.rules.iter().any(|rule| own || rule.leads_to_ours())
         };
         (self.is_native() || self.is_of_iptables()) && self.chains.iter().any(holds)
+    }
+
+    /// True if a built-in chain holds DNS rules of ours: those stand without a chain of ours.
+    #[must_use]
+    pub fn holds_dns(&self) -> bool {
+        let dns = Dns::of(self, &[]);
+        self.is_of_iptables()
+            && self.chains.iter().any(|chain| chain.rules.iter().any(|rule| dns.has(chain, rule)))
     }
 
     /// True if a rule in a chain of others leads to the chain, which then cannot be deleted. (In built-in chains every such jump is ours.)
@@ -135,15 +147,18 @@ impl FoundRule {
 
 /// Ownership of rules in the built-in chains of a table.
 pub struct Ours<'a> {
+    family: FoundFamily,
     is_mangle: bool,
     marks: Vec<u32>,
     interfaces: Interfaces<'a>,
+    dns: Dns<'a>,
 }
 
 impl<'a> Ours<'a> {
     /// In `table`, where `wanted` should be.
     #[must_use]
-    pub fn of(table: &'a FoundTable, wanted: &[Rule]) -> Self {
+    pub fn of(table: &'a FoundTable, wanted: &'a [Rule]) -> Self {
+        let dns = Dns::of(table, wanted);
         let wanted = wanted.iter().flat_map(|rule| {
             let set = match rule.target {
                 Target::SetMark(mark) | Target::Tproxy { mark, .. } => Some(mark),
@@ -160,9 +175,11 @@ impl<'a> Ours<'a> {
             rule.known().filter_map(asked_mark).chain(set)
         });
         Self {
+            family: table.family,
             is_mangle: table.name == Table::Mangle.name(),
             marks: MARKS.into_iter().chain(wanted).chain(named).collect(),
             interfaces: Interfaces::of(table),
+            dns,
         }
     }
 
@@ -173,7 +190,8 @@ impl<'a> Ours<'a> {
         rule.leads_to_ours()
             || self.interfaces.are_of(chain, rule)
             || (self.is_mangle && self.is_tproxy(chain, rule))
-            || wanted.iter().any(|wanted| same(wanted, rule))
+            || self.dns.has(chain, rule)
+            || wanted.iter().any(|wanted| same(wanted, rule, self.family))
     }
 
     /// TPROXY's rules in the built-in chains of `mangle`, by mark.

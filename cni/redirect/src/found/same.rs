@@ -3,16 +3,16 @@
 //! order of conditions do not matter. Planning, diagnosis and validation all ask this. It is as exact as planning needs because
 //! whatever is not understood whole is [`Condition::Unknown`] or [`Action::Unknown`], which is no wanted rule: it is written anew.
 
-use super::{Action, Condition, FoundRule};
-use crate::ruleset::{Dialect, Match, Rule, Target};
+use super::{Action, Condition, FoundFamily, FoundRule};
+use crate::ruleset::{Dialect, Family, Match, Rule, Target};
 
-/// Equality of meaning.
+/// Equality of meaning in a table of `family`.
 #[must_use]
-pub fn same(wanted: &Rule, found: &FoundRule) -> bool {
+pub fn same(wanted: &Rule, found: &FoundRule, family: FoundFamily) -> bool {
     // Actions are compared first, without a copy: most pairs differ there.
     does(&wanted.target, found)
-        && Meaning::found(found)
-            .is_some_and(|found_meaning| found_meaning == Meaning::wanted(wanted, found.dialect))
+        && Meaning::found(found, family)
+            .is_some_and(|found_meaning| found_meaning == Meaning::wanted(wanted, found.dialect, family))
 }
 
 /// A rule in normal form: equal for rules that are the [`same`](fn@same).
@@ -23,27 +23,48 @@ pub(super) struct Meaning {
 }
 
 impl Meaning {
-    pub(super) fn wanted(rule: &Rule, dialect: Dialect) -> Self {
-        Self::normal(rule.matches.iter(), Action::of(&rule.target, dialect))
+    pub(super) fn wanted(rule: &Rule, dialect: Dialect, family: FoundFamily) -> Self {
+        Self::normal(rule.matches.iter(), Action::of(&rule.target, dialect), (dialect, family))
     }
 
     /// None if part of the rule is not understood.
-    pub(super) fn found(rule: &FoundRule) -> Option<Self> {
+    pub(super) fn found(rule: &FoundRule, family: FoundFamily) -> Option<Self> {
         let conditions: Option<Vec<&Match>> = rule.conditions.iter().map(Condition::known).collect();
-        Some(Self::normal(conditions?.into_iter(), does_something(rule).cloned().collect()))
+        let actions = does_something(rule).cloned().collect();
+        Some(Self::normal(conditions?.into_iter(), actions, (rule.dialect, family)))
     }
 
-    /// Conditions in the form in which every listing has them, without those that always hold.
-    fn normal<'a>(conditions: impl Iterator<Item = &'a Match>, mut actions: Vec<Action>) -> Self {
-        let mut conditions: Vec<Match> = conditions.filter_map(Match::normal).collect();
+    /// Conditions in the form in which every listing has them, without those that always hold or that another one implies.
+    fn normal<'a>(
+        conditions: impl Iterator<Item = &'a Match>,
+        mut actions: Vec<Action>,
+        (dialect, family): (Dialect, FoundFamily),
+    ) -> Self {
+        let only = family.only();
+        let mut conditions: Vec<Match> =
+            conditions.filter_map(|condition| condition.normal(dialect, only)).collect();
+        // An address says of which family a packet is.
+        for implied in [Family::V4, Family::V6] {
+            let is_of = |condition: &Match| match condition {
+                Match::Source(_, cidr) | Match::Destination(_, cidr) => cidr.family() == implied,
+                _ => false,
+            };
+            if conditions.iter().any(is_of) {
+                conditions.retain(|condition| *condition != Match::Family(implied));
+            }
+        }
         conditions.sort_unstable();
         conditions.dedup();
-        actions.sort_unstable();
+        // The last one stays: behind an action that ends the rule nothing runs.
+        if let [first @ .., _] = actions.as_mut_slice() {
+            first.sort_unstable();
+        }
         Self { conditions, actions }
     }
 }
 
-fn does_something(rule: &FoundRule) -> impl Iterator<Item = &Action> {
+/// Its actions, without log lines.
+pub(super) fn does_something(rule: &FoundRule) -> impl Iterator<Item = &Action> {
     rule.actions.iter().filter(|action| **action != Action::Nothing)
 }
 

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
-use super::Family;
+use super::{Dialect, Family};
 
 /// Sense of a match: plain or inverted (`!`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -186,24 +186,32 @@ pub enum Match {
 }
 
 impl Match {
-    /// The form in which every listing has it, whatever its spelling; none if it always holds.
+    /// The form in which every listing of a table has it, whatever its spelling; none if it always holds there. `only` is the table's family
+    /// unless it has both: there, an empty prefix still asks for the family of its address.
     #[must_use]
-    pub fn normal(&self) -> Option<Self> {
+    pub fn normal(&self, dialect: Dialect, only: Option<Family>) -> Option<Self> {
         let port = |port: &Port| match port.bounds() {
             Some((low, high)) if low == high => Port::One(low),
             Some((low, high)) => Port::Range(low, high),
             None => port.clone(),
         };
         Some(match self {
-            Self::Source(Sense::Is, Cidr { length: 0, .. })
-            | Self::Destination(Sense::Is, Cidr { length: 0, .. }) => return None,
+            Self::Family(family) if only == Some(*family) => return None,
+            Self::Source(Sense::Is, any @ Cidr { length: 0, .. })
+            | Self::Destination(Sense::Is, any @ Cidr { length: 0, .. })
+                if only != Some(any.family().other()) =>
+            {
+                return Self::Family(any.family()).normal(dialect, only);
+            }
+            // iptables lists no option for it. The native expression asks for a whole header.
             Self::SourcePort(Sense::Is, any) | Self::DestinationPort(Sense::Is, any)
-                if any.bounds() == Some((0, u16::MAX)) =>
+                if dialect == Dialect::Iptables && any.bounds() == Some((0, u16::MAX)) =>
             {
                 return None;
             }
-            // Any interface, in either dialect.
-            Self::InInterface(name) | Self::OutInterface(name) if name == "+" || name == "*" => return None,
+            Self::InInterface(name) | Self::OutInterface(name) if name == any_interface(dialect) => {
+                return None;
+            }
             Self::PortProtocol(protocol) => Self::Protocol(*protocol),
             Self::Source(sense, cidr) => Self::Source(*sense, cidr.masked()),
             Self::Destination(sense, cidr) => Self::Destination(*sense, cidr.masked()),
@@ -223,15 +231,47 @@ impl Match {
     }
 }
 
+/// Name that stands for every interface.
+fn any_interface(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Iptables => "+",
+        Dialect::Nft => "*",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const V4: (Dialect, Option<Family>) = (Dialect::Iptables, Some(Family::V4));
+    const V6: (Dialect, Option<Family>) = (Dialect::Iptables, Some(Family::V6));
+    const INET: (Dialect, Option<Family>) = (Dialect::Nft, None);
+
+    fn normal(condition: &Match, (dialect, only): (Dialect, Option<Family>)) -> Option<Match> {
+        condition.normal(dialect, only)
+    }
+
     #[test]
-    fn any_interface_is_no_condition() {
-        for name in ["+", "*"] {
-            assert_eq!(Match::InInterface(name.into()).normal(), None);
-            assert_eq!(Match::OutInterface(name.into()).normal(), None);
+    fn any_interface_is_no_condition_in_its_own_dialect() {
+        for (name, table, other) in [("+", V4, INET), ("*", INET, V4)] {
+            for condition in [Match::InInterface(name.into()), Match::OutInterface(name.into())] {
+                assert_eq!(normal(&condition, table), None);
+                assert_eq!(normal(&condition, other), Some(condition));
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_prefix_asks_for_its_family_where_a_table_has_both() {
+        for (text, family, only, foreign) in [("0.0.0.0", Family::V4, V4, V6), ("::", Family::V6, V6, V4)] {
+            let any = Cidr { address: text.parse().unwrap(), length: 0 };
+            for condition in [Match::Source(Sense::Is, any), Match::Destination(Sense::Is, any)] {
+                assert_eq!(normal(&condition, INET), Some(Match::Family(family)));
+                assert_eq!(normal(&condition, only), None);
+                assert_eq!(normal(&condition, foreign), Some(condition), "it never holds");
+            }
+            assert_eq!(normal(&Match::Family(family), INET), Some(Match::Family(family)));
+            assert_eq!(normal(&Match::Family(family), only), None);
         }
     }
 
@@ -262,8 +302,10 @@ mod tests {
         ];
         for (one, other) in pairs {
             assert_ne!(one, other);
-            assert_eq!(one.normal(), Some(other.clone()));
-            assert_eq!(other.normal(), Some(other));
+            for table in [V4, INET] {
+                assert_eq!(normal(&one, table), Some(other.clone()));
+                assert_eq!(normal(&other, table), Some(other.clone()));
+            }
         }
     }
 
@@ -277,8 +319,11 @@ mod tests {
             Match::DestinationPort(Sense::Is, Port::Verbatim(":".into())),
             Match::InInterface("+".into()),
         ] {
-            assert_eq!(always.normal(), None, "{always:?}");
+            assert_eq!(normal(&always, V4), None, "{always:?}");
         }
-        assert!(Match::Source(Sense::Not, any).normal().is_some(), "it never holds");
+        assert!(normal(&Match::Source(Sense::Not, any), V4).is_some(), "it never holds");
+        let ports = Match::DestinationPort(Sense::Is, Port::Verbatim(":".into()));
+        let whole = Match::DestinationPort(Sense::Is, Port::Range(0, 65535));
+        assert_eq!(normal(&ports, INET), Some(whole), "a fragment has no ports");
     }
 }

@@ -12,8 +12,9 @@ use redirect::config::{Config, Dns, Mode};
 use redirect::list::Selection;
 use redirect::ruleset::{Cidr, Dialect, Id, Port};
 
-fn port() -> impl Strategy<Value = Port> {
+pub(crate) fn port() -> impl Strategy<Value = Port> {
     prop_oneof![
+        1 => Just(Port::Range(0, u16::MAX)),
         4 => select(vec![53, 80, 443, 15008, 15020, 15053]).prop_map(Port::One),
         4 => any::<u16>().prop_map(Port::One),
         1 => (any::<u16>(), any::<u16>()).prop_map(|(one, other)| Port::Range(one.min(other), one.max(other))),
@@ -21,7 +22,7 @@ fn port() -> impl Strategy<Value = Port> {
 }
 
 /// An interface that a rule names: one, or all whose names begin alike, in either dialect's spelling.
-fn named_interface() -> impl Strategy<Value = Cow<'static, str>> {
+pub(crate) fn named_interface() -> impl Strategy<Value = Cow<'static, str>> {
     prop_oneof![8 => interface(), 1 => select(vec!["eth+", "net*"]).prop_map(Cow::Borrowed)]
 }
 
@@ -62,14 +63,14 @@ pub(crate) fn address() -> impl Strategy<Value = IpAddr> {
     ]
 }
 
-fn cidr() -> impl Strategy<Value = Cidr> {
-    (address(), 0..=128u8).prop_map(|(address, length)| {
+pub(crate) fn cidr() -> impl Strategy<Value = Cidr> {
+    (address(), prop_oneof![1 => Just(0), 5 => 0..=128u8]).prop_map(|(address, length)| {
         let bits = if address.is_ipv4() { 32 } else { 128 };
         Cidr { address, length: length % (bits + 1) }
     })
 }
 
-fn selection<T: Clone + std::fmt::Debug>(
+pub(crate) fn selection<T: Clone + std::fmt::Debug>(
     item: impl Strategy<Value = T> + 'static,
 ) -> impl Strategy<Value = Selection<T>> {
     prop_oneof![Just(Selection::All), vec(item, 0..4).prop_map(Selection::List)]

@@ -14,7 +14,7 @@ use crate::configs::iptables_config;
 use crate::packets::packet;
 
 /// Text has no form for a port or an id that a kernel cannot hold: such rules are refused before any text of theirs exists.
-fn is_writable(rules: &Ruleset) -> bool {
+pub(crate) fn is_writable(rules: &Ruleset) -> bool {
     rules.rules.iter().flat_map(|rule| &rule.matches).all(|condition| match condition {
         Match::SourcePort(_, port) | Match::DestinationPort(_, port) => !matches!(port, Port::Verbatim(_)),
         Match::Owner(_, Owner::Uid(id) | Owner::Gid(id)) => matches!(id, Id::Number(_)),
@@ -23,7 +23,7 @@ fn is_writable(rules: &Ruleset) -> bool {
 }
 
 /// Rules as `nft list ruleset` prints them.
-fn listing(rules: &Ruleset) -> String {
+pub(crate) fn listing(rules: &Ruleset) -> String {
     let mut text = String::new();
     for chain in rules.inet_chains() {
         let hook = match (chain.table, chain.chain) {

@@ -8,11 +8,13 @@
 
 mod agreement;
 mod configs;
+mod former;
 mod found;
 mod packets;
 mod parse;
 mod pods;
 mod rulesets;
+mod same;
 mod shadows;
 mod verdicts;
 

@@ -3,6 +3,7 @@
 
 use cluster::network::Part;
 use cluster::{Disturbance, Wanted};
+use cucumber::gherkin::Step as Line;
 use cucumber::{given, when};
 use redirect::generate;
 use redirect::ruleset::Family;
@@ -122,6 +123,22 @@ async fn restored(world: &mut LabWorld, tool: String) -> Step {
         if answer.exit != Some(0) {
             return Err(Stop::harness(format!("{tool}-restore answered {answer:?}")));
         }
+    }
+    Ok(())
+}
+
+/// IPv4 rules, in the text below the step.
+#[given(regex = "^(iptables-nft|iptables-legacy) writes rules into its namespace$")]
+async fn written(world: &mut LabWorld, tool: String, step: &Line) -> Step {
+    let text = step.docstring.as_deref().ok_or_else(|| Stop::harness("the step has no rules"))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let text: String = lines.map(|line| format!("{line}\n")).collect();
+    let name = world.it.clone();
+    world.run_pod(&name).await?;
+    let program = format!("{tool}-restore");
+    let answer = world.workload(&name).await?.run(&[&program, "--noflush"], &text, (0, 0)).await?;
+    if answer.exit != Some(0) {
+        return Err(Stop::harness(format!("{program} answered {answer:?}")));
     }
     Ok(())
 }
