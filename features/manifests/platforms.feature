@@ -22,6 +22,23 @@ Feature: Where a cluster runs is enough to know where its nodes keep things
       | microk8s  | /var/snap/microk8s/current/opt/cni/bin | /var/snap/microk8s/current/args/cni-network | /var/run/netns        |
       | minikube  | /opt/cni/bin                          | /etc/cni/net.d                               | /var/run/docker/netns |
 
+  @mutant:more-bin-lost
+  Scenario Outline: <platform> serves releases of k3s before and since the move of its plugins (k3d-1572)
+    When manifests are rendered with "--platform <platform>"
+    Then the agent sees "<plugins>" as /host/opt/cni/more
+    And its container has MILLRACE_NODE_MORE_BIN_DIR = "<plugins>"
+
+    Examples:
+      | platform | plugins                               |
+      | k3s      | /var/lib/rancher/k3s/data/current/bin |
+      | k3d      | /var/lib/rancher/k3s/data/cni         |
+
+  @mutant:multus-file-unseen
+  Scenario: On OpenShift the agent sees the directory with the file of Multus
+    When manifests are rendered with "--platform openshift"
+    Then the agent sees "/etc/kubernetes/cni/net.d" as /host/multus/net.d
+    And its container has MILLRACE_NODE_MULTUS_DIR = "/etc/kubernetes/cni/net.d"
+
   @mutant:openshift-everywhere
   Scenario Outline: <platform> is as most clusters are
     When manifests are rendered with "<arguments>"

@@ -67,6 +67,80 @@ Feature: Multus on the node, thin and thick (field S16)
     Then nothing of ours is left on the node
     And the conflist "10-lab.conflist" is as it was
 
+  @mutant:multus-unread
+  Scenario Outline: The agent is not ready while Multus <kind> attaches a list without our entry
+    Given somebody writes "20-other.conflist":
+      """
+      {"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "lab-net"}]}
+      """
+    And Multus <kind> is installed
+    And the node agent's setting "CNI_CONF_NAME" is "20-other.conflist"
+    When the node agent is deployed
+    Then the node agent is not ready: "runtimes call Multus (00-multus.conf), which attaches the network of 10-lab.conflist, and that lacks istio-cni: set CNI_CONF_NAME to 10-lab.conflist"
+    When somebody writes "00-multus.conf":
+      """
+      {"name": "multus", "type": "multus", "clusterNetwork": "<directory>/20-other.conflist"}
+      """
+    Then the node agent becomes ready within 10 s
+
+    Examples:
+      | kind  | directory            |
+      | thin  | /etc/cni/net.d       |
+      | thick | /host/etc/cni/net.d  |
+
+  @mutant:multus-unread
+  Scenario: The agent is not ready while Multus names a file that is gone
+    Given Multus thick is installed
+    And the node agent's setting "CNI_CONF_NAME" is "20-other.conflist"
+    And somebody writes "20-other.conflist":
+      """
+      {"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "lab-net"}]}
+      """
+    And the node agent is deployed
+    When somebody removes "10-lab.conflist"
+    Then the node agent is not ready: "attaches the network of 10-lab.conflist, and it is not there"
+
+  @mutant:multus-file-unread
+  Scenario: The agent is not ready while the daemon of Multus and its file are away (multus-1527)
+    SIGTERM makes the daemon remove its file. Runtimes then read the default network's, and a pod that starts gets nothing else.
+
+    Given the node agent's CNI directory is "/etc/cni/multus/net.d"
+    And the chart's values are "chained=false, cniConfFileName=istio-cni.conf, provider=multus"
+    And Multus thick is installed, and sees "/etc/cni/multus/net.d"
+    And the node agent is ready
+    And pod "outside" outside the mesh
+    And pod "cart" of the mesh
+    And its networks are default/istio-cni
+    When Multus' daemon is stopped
+    Then the node agent is not ready: "no pod gets istio-cni: runtimes read 10-lab.conflist first in /etc/cni/net.d, and not Multus' file"
+    When Multus' daemon is there again, and sees "/etc/cni/multus/net.d"
+    Then the node agent becomes ready within 10 s
+    When "cart" starts
+    Then it runs
+    And TCP from "cart" to "outside" port 8080 passes 15001
+
+  @mutant:multus-file-unread
+  Scenario: The file of the daemon of Multus comes and goes with the readiness indicator
+    Given the node agent's CNI directory is "/etc/cni/multus/net.d"
+    And the chart's values are "chained=false, cniConfFileName=istio-cni.conf, provider=multus"
+    And Multus' configuration has "readinessindicatorfile" = "/run/multus/cni/ready"
+    And Multus thick is installed, and sees "/etc/cni/multus/net.d"
+    When the node agent is deployed
+    Then the node agent is not ready: "and not Multus' file"
+    When the default network says that it is ready in "/run/multus/cni/ready"
+    Then the node agent becomes ready within 10 s
+    When somebody removes "/run/multus/cni/ready"
+    Then the node agent is not ready: "and not Multus' file"
+
+  @mutant:multus-looks-elsewhere
+  Scenario: The agent is not ready while Multus looks for networks in another directory (multus-1238)
+    Given the node agent's CNI directory is "/etc/cni/multus/net.d"
+    And the chart's values are "chained=false, cniConfFileName=istio-cni.conf, provider=multus"
+    And Multus' configuration has "confDir" = "/host/etc/cni/net.d"
+    And Multus thick is installed, and sees "/etc/cni/multus/net.d"
+    When the node agent is deployed
+    Then the node agent is not ready: "looks for networks in /host/etc/cni/net.d, not in /etc/cni/multus/net.d"
+
   @mutant:standalone-chained
   Scenario: A file of our own is in its directory
     Given the node agent's CNI directory is "/etc/cni/multus/net.d"

@@ -10,12 +10,14 @@
 //! | [`scan`] | a directory's files in the order in which runtimes look at them |
 //! | [`plan`] | what to write and remove, and whether what is there is right |
 //! | [`copy`] | lists of our own that repeat the primary's: their names, and how they are recognized |
+//! | [`multus`] | Multus' configuration: which network it attaches, and whether that has our entry |
 //! | [`leave`] | what to write and remove so that nothing of ours is left |
 
 pub mod copy;
 pub mod document;
 pub mod entry;
 pub mod leave;
+pub mod multus;
 pub mod plan;
 pub mod scan;
 pub mod splice;

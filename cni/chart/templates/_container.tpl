@@ -33,7 +33,7 @@ env:
       fieldRef:
         fieldPath: {{ $path }}
   {{- end }}
-  {{- range $name, $value := mergeOverwrite (include "istio-cni.ofPod" .v | fromJson) .v.env }}
+  {{- range $name, $value := mergeOverwrite (include "istio-cni.ofPod" . | fromJson) .v.env }}
   - name: {{ $name | quote }}
     {{- with $value }}
     value: {{ . | quote }}
@@ -49,6 +49,15 @@ volumeMounts:
   - name: cni-cache-dir
     mountPath: /host/var/lib/cni
     readOnly: true
+  {{- if .v.cniMoreBinDir }}
+  - name: cni-more-bin-dir
+    mountPath: /host/opt/cni/more
+  {{- end }}
+  {{- if include "istio-cni.hasMultusDir" .v }}
+  - name: multus-conf-dir
+    mountPath: /host/multus/net.d
+    readOnly: true
+  {{- end }}
   {{- if .v.repair.enabled }}
   - name: cni-host-procfs
     mountPath: /host/proc
@@ -89,11 +98,16 @@ takes them from its pod's template and not from the ConfigMap, which a pod of an
 server leaves it out.
 */ -}}
 {{- define "istio-cni.ofPod" -}}
-{{- $settings := dict "CHAINED_CNI_PLUGIN" (toString .chained) "CNI_CONF_NAME" .cniConfFileName -}}
-{{- if .repair.enabled -}}{{ $_ := set $settings "MILLRACE_NETNS_DIR" .cniNetnsDir }}{{- end -}}
-{{- if .global.logAsJson -}}{{ $_ := set $settings "LOG_AS_JSON" "true" }}{{- end -}}
-{{- if eq .taint.mode "node" -}}
-{{- $settings = mergeOverwrite $settings (include "istio-cni.ownTaint" . | fromJson) -}}
+{{- $v := .v -}}
+{{- $settings := dict "CHAINED_CNI_PLUGIN" (toString $v.chained) "CNI_CONF_NAME" $v.cniConfFileName -}}
+{{- $_ := set $settings "MILLRACE_NODE_BIN_DIR" (include "istio-cni.binDir" .) -}}
+{{- $_ := set $settings "MILLRACE_NODE_NET_DIR" $v.cniConfDir -}}
+{{- if $v.cniMoreBinDir -}}{{ $_ := set $settings "MILLRACE_NODE_MORE_BIN_DIR" $v.cniMoreBinDir }}{{- end -}}
+{{- if include "istio-cni.hasMultusDir" $v -}}{{ $_ := set $settings "MILLRACE_NODE_MULTUS_DIR" $v.multusConfDir }}{{- end -}}
+{{- if $v.repair.enabled -}}{{ $_ := set $settings "MILLRACE_NETNS_DIR" $v.cniNetnsDir }}{{- end -}}
+{{- if $v.global.logAsJson -}}{{ $_ := set $settings "LOG_AS_JSON" "true" }}{{- end -}}
+{{- if eq $v.taint.mode "node" -}}
+{{- $settings = mergeOverwrite $settings (include "istio-cni.ownTaint" $v | fromJson) -}}
 {{- end -}}
 {{- toJson $settings -}}
 {{- end -}}
@@ -127,6 +141,11 @@ capabilities:
   {{- end }}
 {{- end -}}
 
+{{- /* Whether the agent looks for Multus' own file. */ -}}
+{{- define "istio-cni.hasMultusDir" -}}
+{{- if and (eq .provider "multus") .multusConfDir -}}true{{- end -}}
+{{- end -}}
+
 {{- define "istio-cni.volumes" -}}
 - name: cni-bin-dir
   hostPath:
@@ -144,6 +163,18 @@ capabilities:
   hostPath:
     path: {{ .v.cniCacheDir | quote }}
     type: DirectoryOrCreate
+{{- if .v.cniMoreBinDir }}
+- name: cni-more-bin-dir
+  hostPath:
+    path: {{ .v.cniMoreBinDir | quote }}
+    type: DirectoryOrCreate
+{{- end }}
+{{- if include "istio-cni.hasMultusDir" .v }}
+- name: multus-conf-dir
+  hostPath:
+    path: {{ .v.multusConfDir | quote }}
+    type: DirectoryOrCreate
+{{- end }}
 {{- if .v.repair.enabled }}
 - name: cni-host-procfs
   hostPath:

@@ -50,7 +50,15 @@ fn each_platform_sets_what_it_needs() {
         assert_eq!((values.cni_bin_dir.as_str(), values.cni_conf_dir.as_str()), (bin, conf), "{platform}");
         assert_eq!(values.platform, platform);
     }
+    for (platform, more) in [
+        ("k3s", "/var/lib/rancher/k3s/data/current/bin"),
+        ("k3d", "/var/lib/rancher/k3s/data/cni"),
+        ("gke", ""),
+    ] {
+        assert_eq!(on(platform, &json!({})).unwrap().cni_more_bin_dir, more, "{platform}");
+    }
     let values = on("openshift", &json!({})).unwrap();
+    assert_eq!(values.multus_conf_dir, "/etc/kubernetes/cni/net.d");
     assert_eq!((values.provider, values.chained), (Provider::Multus, false));
     assert_eq!(values.cni_conf_file_name, "istio-cni.conf");
     assert_eq!(on("minikube", &json!({})).unwrap().cni_netns_dir, "/var/run/docker/netns");

@@ -74,6 +74,18 @@ table! {
         "/etc/cni/net.d",
         "Where the runtime looks for CNI configuration on the node",
     );
+    MORE_BIN_DIR = value(
+        "cniMoreBinDir",
+        Kind::AutoDirectory,
+        "",
+        "Another directory of plugins on the node that gets the plugin's binary: where another release of the runtime looks. \"\": none",
+    );
+    MULTUS_CONF_DIR = value(
+        "multusConfDir",
+        Kind::AutoDirectory,
+        "/etc/cni/net.d",
+        "With provider: multus: the directory of the node that the runtime reads, where Multus' own file has to be first. \"\": not looked at",
+    );
     CONF_NAME = value(
         "cniConfFileName",
         Kind::FileName,
@@ -299,6 +311,10 @@ table! {
     CTRLZ_ADDRESS = flag("ctrlz_address", Kind::Text, "", "Accepted, without effect").unread();
     CTRLZ_PORT = flag("ctrlz_port", Kind::Text, "", "Accepted, without effect").unread();
     NETNS_DIR = flag("millrace-netns-dir", Kind::Text, "/var/run/netns", "Where the runtime keeps network namespaces on the node; looked into by way of the node's first process").pod().at_start();
+    NODE_NET_DIR = flag("millrace-node-net-dir", Kind::Text, "", "The node's path of the directory that MOUNTED_CNI_NET_DIR has").at_start();
+    NODE_BIN_DIR = flag("millrace-node-bin-dir", Kind::Text, "", "The node's path of the directory at /host/opt/cni/bin").at_start();
+    NODE_MORE_BIN_DIR = flag("millrace-node-more-bin-dir", Kind::Text, "", "The node's path of the directory at /host/opt/cni/more, which gets the plugin's binary as well; nothing for none").at_start();
+    NODE_MULTUS_DIR = flag("millrace-node-multus-dir", Kind::Text, "", "The node's path of the directory at /host/multus/net.d, which has Multus' own file; nothing for none").at_start();
     DAEMONSET = flag("millrace-daemonset-name", Kind::Text, "istio-cni-node", "The DaemonSet that the agent belongs to").pod().at_start();
     TAINT_OWN_NODE = flag("millrace-taint-own-node", Kind::Bool, "false", "Take the taint off the own node once everything is ready, and put it back when that is lost or uninstalled").pod();
     SERVICE_PROTOCOL = flag("kubernetes-service-protocol", Kind::Text, "", "Of the API server (default: https)").only_environment();

@@ -56,6 +56,8 @@ pub struct Values {
     pub logging: Logging,
     pub cni_bin_dir: String,
     pub cni_conf_dir: String,
+    pub cni_more_bin_dir: String,
+    pub multus_conf_dir: String,
     pub cni_conf_file_name: String,
     pub cni_netns_dir: String,
     pub cni_cache_dir: String,

@@ -112,7 +112,7 @@ fn each_mode_is_granted_what_the_page_says() {
     let fallback = |to: &str| [("repair.fallback", json!(to))];
     let taint = |mode: &str| [("taint.mode", json!(mode))];
     let agent = "istio-cni";
-    let cases: [Case<'_>; 11] = [
+    let cases: [Case<'_>; 13] = [
         ("nothing but the plugin", agent, std::slice::from_ref(&off), &["always"]),
         ("the default", agent, &[], &["always", "repair", "repairPods"]),
         ("pods are deleted", agent, &on("repair.deletePods"), &["always", "repair", "delete"]),
@@ -122,6 +122,8 @@ fn each_mode_is_granted_what_the_page_says() {
         ("its own taint", agent, &[off.clone(), ("taint.mode", json!("node"))], &["always", "taint-node"]),
         ("a controller's taint", agent, &taint("untaint"), &["always", "repair", "repairPods"]),
         ("OpenShift", agent, &[off.clone(), ("platform", json!("openshift"))], &["always", "openshift"]),
+        ("Multus", agent, &[off.clone(), ("provider", json!("multus"))], &["always", "multus"]),
+        ("k3s", agent, &[off.clone(), ("cniMoreBinDir", json!("/k/bin"))], &["always", "more-bin"]),
         ("a controller that untaints", CONTROLLER, &taint("untaint"), &["controller", "untaint"]),
         ("a controller that taints", CONTROLLER, &taint("readiness"), &["controller", "readiness"]),
     ];
@@ -227,6 +229,8 @@ fn every_line_of_the_page_is_of_a_mode() {
         "delete",
         "label",
         "taint-node",
+        "more-bin",
+        "multus",
         "openshift",
         "controller",
         "untaint",

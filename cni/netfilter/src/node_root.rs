@@ -62,6 +62,17 @@ impl NodeRoot {
         any(self.roots.iter().map(|root| open_in(root, path, OFlags::PATH | OFlags::CLOEXEC)))
     }
 
+    /// Device and inode of the directory at a path, in each root that has one.
+    #[must_use]
+    pub fn directories(&self, path: &Path) -> Vec<(u64, u64)> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = self.roots.iter().filter_map(|root| open_in(root, path, flags).ok());
+        opened
+            .filter_map(|directory| rustix::fs::fstat(directory).ok())
+            .map(|is| (is.st_dev, is.st_ino))
+            .collect()
+    }
+
     /// All namespaces in a directory of the node.
     pub fn netns_in(&self, directory: &Path) -> impl Iterator<Item = Netns> {
         let directory = directory.to_owned();
@@ -198,6 +209,27 @@ mod tests {
         assert_eq!(opened.netns_in(Path::new("/var/run/netns")).count(), 0);
         assert_eq!(without_link(Path::new("/var/run/netns/cni-1")), Path::new("run/netns/cni-1"));
         assert!(NodeRoot::open(node.0.path()).is_none());
+    }
+
+    #[test]
+    fn a_directory_behind_a_link_is_the_one_that_it_leads_to() {
+        let node = Node::with(&[("1", 0, "node")]);
+        let root = node.root("node");
+        std::fs::create_dir_all(root.join("data/a/bin")).unwrap();
+        std::fs::create_dir_all(root.join("data/b/bin")).unwrap();
+        // As k3s makes its own.
+        symlink("/data/a", root.join("data/current")).unwrap();
+        let opened = NodeRoot::open(&node.proc()).unwrap();
+        let is = |path: &str| {
+            let about = std::fs::metadata(root.join(path)).unwrap();
+            vec![(about.dev(), about.ino())]
+        };
+        let current = || opened.directories(Path::new("/data/current/bin"));
+        assert_eq!(current(), is("data/a/bin"));
+        std::fs::remove_file(root.join("data/current")).unwrap();
+        assert_eq!(current(), []);
+        symlink("/data/b", root.join("data/current")).unwrap();
+        assert_eq!(current(), is("data/b/bin"));
     }
 
     #[test]

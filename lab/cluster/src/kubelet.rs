@@ -8,6 +8,24 @@ use async_trait::async_trait;
 
 use crate::{LabError, PodName};
 
+/// The file of Multus' daemon.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MultusFile {
+    /// Path on the node.
+    pub path: PathBuf,
+    /// Content.
+    pub text: String,
+}
+
+/// End of Multus' daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MultusEnd {
+    /// SIGKILL: socket and file stay.
+    Killed,
+    /// SIGTERM: it removes its file.
+    Stopped,
+}
+
 /// The lab's own kubelet. Each method fails where there is no such pod.
 #[async_trait]
 pub trait Kubelet: Send + Sync {
@@ -29,9 +47,9 @@ pub trait Kubelet: Send + Sync {
     /// Mounts a new token; the old one is dead.
     async fn renew_token(&self, pod: &PodName) -> Result<(), LabError>;
 
-    /// Starts the daemon of Multus on a node; beside what its manifest shows it of the node it sees `more`.
-    async fn serve_multus(&self, node: &str, more: &[PathBuf]) -> Result<(), LabError>;
+    /// Starts the daemon of Multus on a node; beside what its manifest shows it of the node it sees `more`. It writes and removes its file.
+    async fn serve_multus(&self, node: &str, more: &[PathBuf], own: &MultusFile) -> Result<(), LabError>;
 
-    /// Kills that daemon.
-    async fn stop_multus(&self, node: &str) -> Result<(), LabError>;
+    /// Ends that daemon.
+    async fn stop_multus(&self, node: &str, how: MultusEnd) -> Result<(), LabError>;
 }

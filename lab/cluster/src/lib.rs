@@ -43,7 +43,7 @@ pub use account::{DAEMONSET, SERVICE_ACCOUNT, SYSTEM_NAMESPACE, plugin_user, sys
 pub use chaos::{Actor, Chaos};
 pub use front::{Asked, Effect, Fault, Filter, Front, InitialEvents, Verb};
 pub use issuer::{Identity, Issuer};
-pub use kubelet::Kubelet;
+pub use kubelet::{Kubelet, MultusEnd, MultusFile};
 pub use leftovers::Leftovers;
 pub use machines::{Configuration, Disk, Machines, Memory, architecture};
 pub use network::{Disturbance, LiveNetwork, LiveRule, Wanted};

@@ -9,8 +9,8 @@ use std::time::Duration;
 use apiserver::{Gates, Read};
 use async_trait::async_trait;
 use cluster::{
-    CniAnswer, Configuration, Disk, Effect, Fault, Front as _, Kubelet, LabError, Machines, Memory, PodName,
-    Server, Verb,
+    CniAnswer, Configuration, Disk, Effect, Fault, Front as _, Kubelet, LabError, Machines, Memory,
+    MultusEnd, MultusFile, PodName, Server, Verb,
 };
 use k8s_openapi::jiff::SignedDuration;
 
@@ -92,13 +92,18 @@ impl Machines for NetnsCluster {
 
 #[async_trait]
 impl Kubelet for NetnsCluster {
-    async fn serve_multus(&self, node: &str, more: &[PathBuf]) -> Result<(), LabError> {
+    async fn serve_multus(&self, node: &str, more: &[PathBuf], own: &MultusFile) -> Result<(), LabError> {
         let node = self.node_of(node)?;
-        Ok(node.chain.multus.serve(more, node.options.deadlines.process).await?)
+        Ok(node.chain.multus.serve(more, own, node.options.deadlines.process).await?)
     }
 
-    async fn stop_multus(&self, node: &str) -> Result<(), LabError> {
-        self.node_of(node)?.chain.multus.stop().await;
+    async fn stop_multus(&self, node: &str, how: MultusEnd) -> Result<(), LabError> {
+        let node = self.node_of(node)?;
+        let multus = &node.chain.multus;
+        match how {
+            MultusEnd::Killed => multus.stop().await,
+            MultusEnd::Stopped => multus.terminate(node.options.deadlines.process).await,
+        }
         Ok(())
     }
 

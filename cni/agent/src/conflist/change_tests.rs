@@ -77,7 +77,7 @@ fn another_installers_list_of_the_usual_name_goes_only_where_there_is_another_ne
 #[test]
 fn what_runtimes_read_before_our_file_says_what_ours_says() {
     let named = ChainSettings { conf_name: "20-b.conflist".to_owned(), ..chain() };
-    let multus = r#"{"name":"m","type":"multus"}"#;
+    let multus = r#"{"name":"m","type":"multus","clusterNetwork":"/etc/cni/net.d/20-b.conflist"}"#;
     for first in [None, Some(("00-multus.conf", multus))] {
         let files = [("10-a.conflist", FORMER), ("20-b.conflist", CALICO), ("30-c.conflist", FORMER)];
         let files: Vec<_> = first.into_iter().chain(files).collect();

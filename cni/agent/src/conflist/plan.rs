@@ -25,6 +25,7 @@ mod owned;
 mod standalone;
 
 pub use not_right::NotRight;
+pub use standalone::called;
 
 /// Change of the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]

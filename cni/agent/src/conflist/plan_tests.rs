@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::copy::OWNED;
+use super::multus::NotCalled;
 use super::plan::{DesiredConflist, FileMode, NotRight, Step};
 use super::scan::{ConfigFormat, Content, DirectorySnapshot};
 use super::{copy, leave, splice};
@@ -419,8 +420,8 @@ fn the_network_that_multus_has_inline_is_the_one_that_gets_our_entry() {
         [("10-calico.conflist", CALICO, "10-calico.conflist"), ("10-flannel.conf", FLANNEL, COPY)]
     {
         let (mut now, then) = installed(&chain(), &[("00-multus.conf", &multus(text)), (network, text)]);
-        let preempted = NotRight::Preempted { first: "00-multus.conf".to_owned(), ours: ours.to_owned() };
-        assert_eq!(then, Err(preempted));
+        let why = NotCalled::Inline { ours: ours.to_owned() };
+        assert_eq!(then, Err(NotRight::Multus { file: "00-multus.conf".to_owned(), why }));
         let followed = multus(now.text(ours).unwrap());
         now.files.insert("00-multus.conf".to_owned(), Content::Text(followed.clone()));
         assert_eq!(settle(&chain(), &mut now, &BTreeSet::new()), Ok(ours.to_owned()));
@@ -452,14 +453,34 @@ fn a_named_file_is_right_only_if_runtimes_get_to_it() {
     let preempted =
         NotRight::Preempted { first: "10-a.conflist".to_owned(), ours: "20-b.conflist".to_owned() };
     assert_eq!((then, now.text("10-a.conflist")), (Err(preempted), Some(CALICO)));
-    let multus = r#"{"name":"m","type":"multus-shim"}"#;
-    let (now, then) = installed(&chain, &[("20-b.conflist", CALICO), ("00-multus.conf", multus)]);
-    assert_eq!((then, now.text("00-multus.conf")), (Ok("20-b.conflist".to_owned()), Some(multus)));
+    let of = |list: &str| {
+        format!(r#"{{"name":"m","type":"multus-shim","clusterNetwork":"/host/etc/cni/net.d/{list}"}}"#)
+    };
+    let (multus, elsewhere) = (of("20-b.conflist"), of("30-c.conflist"));
+    let (now, then) = installed(&chain, &[("20-b.conflist", CALICO), ("00-multus.conf", &multus)]);
+    assert_eq!((then, now.text("00-multus.conf")), (Ok("20-b.conflist".to_owned()), Some(multus.as_str())));
+    let files = [("20-b.conflist", CALICO), ("30-c.conflist", CALICO), ("00-multus.conf", &elsewhere)];
+    let (_, then) = installed(&chain, &files);
+    let (network, ours) = ("30-c.conflist".to_owned(), "20-b.conflist".to_owned());
+    let why = NotCalled::Lacks { network, ours };
+    assert_eq!(then, Err(NotRight::Multus { file: "00-multus.conf".to_owned(), why }));
     let inline = |list: &str| format!(r#"{{"name":"m","type":"multus","delegates":[{list}]}}"#);
     for (copy, is_ours) in [(CALICO, false), (now.text("20-b.conflist").unwrap(), true)] {
         let (_, then) = installed(&chain, &[("20-b.conflist", CALICO), ("00-multus.conf", &inline(copy))]);
         assert_eq!(then.is_ok(), is_ours, "Multus reads no file beside {copy}: {then:?}");
     }
+}
+
+#[test]
+fn a_list_of_our_own_is_right_where_multus_hands_on_to_it() {
+    let chain = ChainSettings { owned: true, ..chain() };
+    let multus =
+        |list: &str| format!(r#"{{"name":"m","type":"multus","clusterNetwork":"/etc/cni/net.d/{list}"}}"#);
+    let named = ChainSettings { conf_name: "10-b.conflist".to_owned(), ..chain };
+    let files = |multus: &str| installed(&named, &[("00-multus.conf", multus), ("10-b.conflist", CALICO)]).1;
+    assert_eq!(files(&multus(OWNED)), Ok(OWNED.to_owned()));
+    let then = files(&multus("10-b.conflist"));
+    assert!(matches!(then, Err(NotRight::Multus { why: NotCalled::Lacks { .. }, .. })), "{then:?}");
 }
 
 #[test]

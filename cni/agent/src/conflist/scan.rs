@@ -2,6 +2,7 @@
 //! A directory's files in the order in which runtimes look at them, and what they make of each.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use super::document::{Document, Invalid};
 
@@ -12,6 +13,10 @@ pub struct DirectorySnapshot {
     pub files: BTreeMap<String, Content>,
     /// Mode of each, where known.
     pub modes: BTreeMap<String, u32>,
+    /// Path of the directory on the node, where it is known.
+    pub path: Option<PathBuf>,
+    /// Content of Multus' `multus.d/daemon-config.json`, if there is one.
+    pub multus_daemon: Option<String>,
 }
 
 /// Content of a file.

@@ -17,12 +17,17 @@ use crate::files::{self, Doing, FileError, Replaced};
 /// No configuration of a network is anywhere near this.
 const LARGEST: u64 = 4 << 20;
 
+/// Configuration of Multus' daemon, where it is on the node and not in the daemon's pod alone.
+const MULTUS_DAEMON: &str = "multus.d/daemon-config.json";
+
 /// Snapshot of the directory.
 ///
 /// # Errors
 /// The directory cannot be listed. A file that cannot be read is no error: the snapshot says so.
 pub fn read(directory: &Path) -> Result<DirectorySnapshot, FileError> {
-    read_files(directory, |name| ConfigFormat::of(name).is_some())
+    let now = read_files(directory, |name| ConfigFormat::of(name).is_some())?;
+    let multus_daemon = content(&directory.join(MULTUS_DAEMON)).ok().flatten();
+    Ok(DirectorySnapshot { multus_daemon, ..now })
 }
 
 /// True if an entry of ours in the directory makes STATUS depend on the agent.

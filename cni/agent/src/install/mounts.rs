@@ -1,17 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Directories of the node that are gone from their path while they are mounted here. A mount goes on showing one that was deleted or moved,
-//! and what took its place is out of reach, until a container that is started anew mounts it.
+//! Directories of the node that are gone from their path while they are mounted here: deleted, moved, or behind a link that leads elsewhere now.
+//! A mount goes on showing the former one, and what took its place is out of reach, until a container that is started anew mounts it.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use netfilter::node_root::NodeRoot;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-/// Mount and path in its file system, of each directory that was looked at.
+use crate::settings::Places;
+
+/// What was seen of each directory.
 #[derive(Debug, Default)]
-pub struct Mounts(BTreeMap<PathBuf, Mount>);
+pub struct Mounts {
+    /// Mount and path in its file system.
+    mounts: BTreeMap<PathBuf, Mount>,
+    /// Directories that the node had at their path.
+    at_path: BTreeMap<PathBuf, DirectoryId>,
+}
+
+/// Device and inode.
+type DirectoryId = (u64, u64);
 
 impl Mounts {
     /// The first directory that was deleted, or moved since the last look, with what is mounted here. Moves are seen from Linux 5.8 on.
@@ -20,14 +31,39 @@ impl Mounts {
         directories.into_iter().find(|directory| self.is_orphaned(directory, &mountinfo))
     }
 
+    /// The first mounted directory at whose path the node has had another one since the last look: a link on the way was turned. Mounts go with
+    /// their paths on the node.
+    pub fn turned(&mut self, places: &Places) -> Option<PathBuf> {
+        let root = NodeRoot::open(&places.proc_dir)?;
+        let mut directories = places.on_node.iter();
+        directories
+            .find(|(mount, path)| self.is_turned(mount, id(mount), &root.directories(path)))
+            .map(|(mount, _)| mount.clone())
+    }
+
+    /// Decides by the directory that is mounted, and those that the node's processes see at its path. Who never saw the mounted one there sees
+    /// the node in another way than the runtime does, and does not know.
+    fn is_turned(&mut self, mount: &Path, mounted: Option<DirectoryId>, on_node: &[DirectoryId]) -> bool {
+        let Some(mounted) = mounted else { return false };
+        if on_node.contains(&mounted) {
+            self.at_path.insert(mount.to_owned(), mounted);
+            return false;
+        }
+        !on_node.is_empty() && self.at_path.get(mount) == Some(&mounted)
+    }
+
     fn is_orphaned(&mut self, directory: &Path, mountinfo: &str) -> bool {
         if fs::metadata(directory).is_ok_and(|found| found.is_dir() && found.nlink() == 0) {
             return true;
         }
         let Some(now) = Mount::of(directory, mountinfo) else { return false };
         let is_moved = |before: Mount| now.is_moved(&before);
-        self.0.insert(directory.to_owned(), now.clone()).is_some_and(is_moved)
+        self.mounts.insert(directory.to_owned(), now.clone()).is_some_and(is_moved)
     }
+}
+
+fn id(directory: &Path) -> Option<DirectoryId> {
+    fs::metadata(directory).ok().map(|is| (is.dev(), is.ino()))
 }
 
 /// Mounts of this process; none where they cannot be read.
@@ -104,6 +140,34 @@ mod tests {
         ] {
             assert_eq!(now.is_moved(&before), is_moved, "{now:?}");
         }
+    }
+
+    #[test]
+    fn a_link_that_turns_is_seen_by_who_saw_where_it_led() {
+        let mount = Path::new("/host/opt/cni/bin");
+        let (mounted, other) = ((1, 10), (1, 20));
+        // What the node's processes see at the path, look by look, and whether that is a link that was turned.
+        type Looks<'a> = &'a [(&'a [DirectoryId], bool)];
+        let table: [Looks<'_>; 6] = [
+            &[(&[mounted], false), (&[mounted], false)],
+            &[(&[mounted], false), (&[other], true)],
+            // Between its removal and the new one.
+            &[(&[mounted], false), (&[], false), (&[other], true)],
+            &[(&[mounted, other], false), (&[other], true)],
+            // Never seen by way of these processes, as in a mount namespace of the runtime's own.
+            &[(&[other], false), (&[other], false)],
+            &[(&[], false), (&[other], false)],
+        ];
+        for looks in table {
+            let mut mounts = Mounts::default();
+            for (on_node, is_turned) in looks {
+                assert_eq!(mounts.is_turned(mount, Some(mounted), on_node), *is_turned, "{looks:?}");
+            }
+        }
+        let mut mounts = Mounts::default();
+        assert!(!mounts.is_turned(mount, Some(mounted), &[mounted]));
+        assert!(!mounts.is_turned(mount, Some(other), &[other]), "a mount over it shows what the node has");
+        assert!(!mounts.is_turned(mount, None, &[other]));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::binaries::{self, Known};
 use super::fight::Rival;
@@ -11,11 +11,11 @@ use super::kubeconfig::{self, KubeconfigError};
 use super::versions::Versions;
 use super::{KUBECONFIG, directory};
 use crate::conflist::entry::{self, EntryError};
-use crate::conflist::plan::{DesiredConflist, NotRight, Plan, Step};
+use crate::conflist::plan::{self, DesiredConflist, NotRight, Plan, Step};
 use crate::conflist::scan::DirectorySnapshot;
 use crate::conflist::{OUR_TYPE, copy};
 use crate::files::{self, Doing, FileError, Replaced};
-use crate::settings::Settings;
+use crate::settings::{Places, Settings};
 
 /// More rounds than any plan needs: another writer is active all the time.
 const ROUNDS: usize = 4;
@@ -141,7 +141,8 @@ impl Installer {
         let entry = if chain.chained { entry::chained(settings)? } else { entry::standalone(settings)? };
         let net_dir = &settings.places.net_dir;
         for _ in 0..ROUNDS {
-            let now = directory::read(net_dir)?;
+            let path = settings.places.on_node.get(net_dir).cloned();
+            let now = DirectorySnapshot { path, ..directory::read(net_dir)? };
             self.rival = Rival::among(now.files.keys().map(String::as_str));
             if !self.tidy {
                 directory::tidy(net_dir)?;
@@ -155,6 +156,9 @@ impl Installer {
                 // A file of our own, also if a former agent made it.
                 if chain.owned || !chain.chained {
                     self.made.insert(target.clone());
+                }
+                if !chain.chained {
+                    is_called(&settings.places)?;
                 }
                 return Ok(target);
             }
@@ -203,6 +207,14 @@ impl Installer {
         }
         Ok(())
     }
+}
+
+/// Checks that runtimes call Multus and Multus finds our file, where the runtimes' directory is mounted.
+fn is_called(places: &Places) -> Result<(), ConflistError> {
+    let Some(directory) = &places.multus_dir else { return Ok(()) };
+    let path = places.on_node.get(directory).cloned();
+    let runtime = DirectorySnapshot { path, ..directory::read(directory)? };
+    Ok(plan::called(&runtime, places.on_node.get(&places.net_dir).map(PathBuf::as_path))?)
 }
 
 /// The credentials, and the directory that they are in.

@@ -37,7 +37,7 @@ pub struct InstallContext {
 /// End of the task without cancellation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "failed to keep the plugin installed: {} was deleted or moved on the node, and what took its place cannot be seen from here until the container is started anew", .0.display()
+    "failed to keep the plugin installed: {} was deleted or moved on the node, or a link on its path leads elsewhere now, and what took its place cannot be seen from here until the container is started anew", .0.display()
 )]
 pub struct Orphaned(pub PathBuf);
 
@@ -63,7 +63,8 @@ pub async fn run(mut context: InstallContext, stop: CancellationToken) -> Result
         if let Some(watcher) = &mut watcher {
             watcher.arm(&places);
         }
-        if let Some(directory) = mounts.orphaned(places.into_iter().map(|place| place.directory)) {
+        let orphaned = mounts.orphaned(places.into_iter().map(|place| place.directory));
+        if let Some(directory) = orphaned.or_else(|| mounts.turned(&settings.places)) {
             return Err(Orphaned(directory));
         }
         let (mut wait, since) = (judge::NET, changed_at.take());
@@ -142,6 +143,7 @@ fn places(settings: &Settings) -> Vec<WatchedDirectory> {
     let mut places: Vec<WatchedDirectory> =
         given.target_dirs.iter().map(|directory| place(directory, plugins())).collect();
     places.push(place(&given.net_dir, Names::Configurations));
+    places.extend(given.multus_dir.iter().map(|directory| place(directory, Names::Configurations)));
     places.push(place(&given.account_dir, Names::All));
     // The plugin's log is in there, too.
     places.extend([KUBECONFIG, CLAIM].map(|name| place(&given.run_dir, one(name))));

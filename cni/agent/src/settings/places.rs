@@ -1,21 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Directories of the agent's container and of the node.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use manifests::table;
 
 use super::build::{ACCOUNT_DIR, Reader};
+
+/// Mounts of directories of plugins.
+const BIN_DIR: &str = "/host/opt/cni/bin";
+const MORE_BIN_DIR: &str = "/host/opt/cni/more";
+/// Mount of the directory with Multus' own file.
+const MULTUS_DIR: &str = "/host/multus/net.d";
 
 /// Directories, as the agent's container sees them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     /// The plugin's binary in the image: `/opt/cni/bin`.
     pub source_dir: PathBuf,
-    /// Targets of the binary: `/host/opt/cni/bin`.
+    /// Targets of the binary: `/host/opt/cni/bin`, and `/host/opt/cni/more` where `MILLRACE_NODE_MORE_BIN_DIR` names it.
     pub target_dirs: Vec<PathBuf>,
     /// `MOUNTED_CNI_NET_DIR`: `/host/etc/cni/net.d`.
     pub net_dir: PathBuf,
+    /// `MILLRACE_NODE_MULTUS_DIR`: the directory that runtimes read, with Multus' own file, where our file is in another one:
+    /// `/host/multus/net.d`.
+    pub multus_dir: Option<PathBuf>,
+    /// Paths on the node of the mounted directories, where they are known.
+    pub on_node: BTreeMap<PathBuf, PathBuf>,
     /// `CNI_AGENT_RUN_DIR`, the same inside and on the host: `/var/run/istio-cni`.
     pub run_dir: PathBuf,
     pub account_dir: PathBuf,
@@ -39,10 +51,22 @@ impl Places {
 
 impl Reader<'_> {
     pub(super) fn places(&self) -> Places {
+        let net_dir = self.path(&table::NET_DIR);
+        let mounts = [
+            (PathBuf::from(BIN_DIR), &table::NODE_BIN_DIR),
+            (MORE_BIN_DIR.into(), &table::NODE_MORE_BIN_DIR),
+            (net_dir.clone(), &table::NODE_NET_DIR),
+            (MULTUS_DIR.into(), &table::NODE_MULTUS_DIR),
+        ];
+        let named = |(mount, key)| Some((mount, self.path(key))).filter(|(_, path)| path.is_absolute());
+        let on_node: BTreeMap<PathBuf, PathBuf> = mounts.into_iter().filter_map(named).collect();
+        let mounted = |mount: &str| on_node.contains_key(Path::new(mount)).then(|| PathBuf::from(mount));
         Places {
             source_dir: "/opt/cni/bin".into(),
-            target_dirs: vec!["/host/opt/cni/bin".into()],
-            net_dir: self.path(&table::NET_DIR),
+            target_dirs: [BIN_DIR.into()].into_iter().chain(mounted(MORE_BIN_DIR)).collect(),
+            multus_dir: mounted(MULTUS_DIR),
+            on_node,
+            net_dir,
             run_dir: self.path(&table::RUN_DIR),
             account_dir: ACCOUNT_DIR.into(),
             netns_dir: "/host/var/run/netns".into(),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::make::{or, put_unless_empty};
 use super::taint;
 use crate::table;
-use crate::values::{POD_FIELDS, Values};
+use crate::values::{POD_FIELDS, Provider, Values};
 
 /// Root and `DAC_OVERRIDE` write the runtime's directories, whoever owns them.
 const WRITING: [&str; 1] = ["DAC_OVERRIDE"];
@@ -41,9 +41,25 @@ const ALWAYS: [Mount; 4] = [
 /// made later follow a mount of their directory only where the node shares it, and elsewhere the container would not start.
 const TO_ENTER: [Mount; 1] = [Mount { name: "cni-host-procfs", inside: "/host/proc", how: How::Read }];
 
+/// Another directory of plugins.
+const MORE_BIN_DIR: [Mount; 1] =
+    [Mount { name: "cni-more-bin-dir", inside: "/host/opt/cni/more", how: How::Written }];
+/// The directory with Multus' own file.
+const MULTUS_DIR: [Mount; 1] =
+    [Mount { name: "multus-conf-dir", inside: "/host/multus/net.d", how: How::Read }];
+
 fn mounts(values: &Values) -> impl Iterator<Item = &'static Mount> {
-    let to_enter: &[Mount] = if values.repair.enabled { &TO_ENTER } else { &[] };
-    ALWAYS.iter().chain(to_enter)
+    let when = |is_so: bool, mounts: &'static [Mount]| if is_so { mounts } else { &[] };
+    ALWAYS
+        .iter()
+        .chain(when(!values.cni_more_bin_dir.is_empty(), &MORE_BIN_DIR))
+        .chain(when(has_multus_dir(values), &MULTUS_DIR))
+        .chain(when(values.repair.enabled, &TO_ENTER))
+}
+
+/// True if the agent looks for Multus' own file.
+fn has_multus_dir(values: &Values) -> bool {
+    values.provider == Provider::Multus && !values.multus_conf_dir.is_empty()
 }
 
 /// Volumes of the pod.
@@ -51,6 +67,8 @@ pub(super) fn volumes(values: &Values) -> Vec<Value> {
     let path = |name| match name {
         "cni-bin-dir" => values.cni_bin_dir.as_str(),
         "cni-net-dir" => &values.cni_conf_dir,
+        "cni-more-bin-dir" => &values.cni_more_bin_dir,
+        "multus-conf-dir" => &values.multus_conf_dir,
         "cni-socket-dir" => "/var/run/istio-cni",
         "cni-cache-dir" => &values.cni_cache_dir,
         _ => "/proc",
@@ -177,6 +195,14 @@ fn of_pod(values: &Values) -> Vec<(&'static str, &str)> {
     let chained = if values.chained { "true" } else { "false" };
     let mut settings =
         vec![("CHAINED_CNI_PLUGIN", chained), ("CNI_CONF_NAME", values.cni_conf_file_name.as_str())];
+    settings.push(("MILLRACE_NODE_BIN_DIR", &values.cni_bin_dir));
+    settings.push(("MILLRACE_NODE_NET_DIR", &values.cni_conf_dir));
+    if !values.cni_more_bin_dir.is_empty() {
+        settings.push(("MILLRACE_NODE_MORE_BIN_DIR", &values.cni_more_bin_dir));
+    }
+    if has_multus_dir(values) {
+        settings.push(("MILLRACE_NODE_MULTUS_DIR", &values.multus_conf_dir));
+    }
     if values.repair.enabled {
         settings.push(("MILLRACE_NETNS_DIR", &values.cni_netns_dir));
     }

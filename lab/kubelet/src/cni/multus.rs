@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cluster::{CniAnswer, CniCall};
+use cluster::{CniAnswer, CniCall, MultusFile};
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::error::Error;
@@ -98,17 +98,22 @@ impl Multus {
         (set, Record(record))
     }
 
-    /// Starts the daemon, which sees what its manifest shows it and the directories of the node in `more`.
+    /// Starts the daemon, which sees what its manifest shows it and the directories of the node in `more`, and writes its file.
     ///
     /// # Errors
     /// It did not come up before the deadline.
-    pub async fn serve(&self, more: &[PathBuf], deadline: Duration) -> Result<(), Error> {
+    pub async fn serve(&self, more: &[PathBuf], own: &MultusFile, deadline: Duration) -> Result<(), Error> {
         let seen = SEEN.into_iter().map(|(at, of)| (PathBuf::from(at), PathBuf::from(of)));
         let seen = seen.chain(more.iter().map(|path| (path.clone(), path.clone())));
         let places: Vec<_> =
             seen.map(|(at, of)| format!("{}={}", at.display(), self.host.find(&of).display())).collect();
         let directory = self.host.find(Path::new(SOCKETS)).display().to_string();
-        let mut program = Program::new(&self.workload, ["multus-daemon", "--directory", &directory]);
+        let mut arguments = vec!["multus-daemon".to_owned(), "--directory".to_owned(), directory];
+        if !own.text.is_empty() {
+            let file = self.host.find(&own.path).display().to_string();
+            arguments.extend(["--file".to_owned(), file, "--configuration".to_owned(), own.text.clone()]);
+        }
+        let mut program = Program::new(&self.workload, arguments);
         program.mounts.clone_from(&self.shown);
         program.env.insert(PLACES.to_owned(), places.join("\n"));
         let started = Process::start(&program, &self.netns).await?;
@@ -118,6 +123,13 @@ impl Multus {
         }
         *self.daemon.lock().await = Some(started);
         Ok(())
+    }
+
+    /// Ends the daemon by SIGTERM.
+    pub async fn terminate(&self, grace: Duration) {
+        if let Some(daemon) = self.daemon.lock().await.take() {
+            daemon.terminate(grace).await;
+        }
     }
 
     /// Kills the daemon; its socket stays.

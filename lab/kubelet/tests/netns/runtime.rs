@@ -7,7 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use cluster::{
-    AgentStandIn, CniCall, Configuration, Kubelet as _, Machines as _, PodName, PodStart, RuntimeCall,
+    AgentStandIn, CniCall, Configuration, Kubelet as _, Machines as _, MultusFile, PodName, PodStart,
+    RuntimeCall,
 };
 use serde_json::{Value, json};
 
@@ -186,7 +187,7 @@ pub(crate) async fn a_reboot_takes_all_of_run_and_the_programs_that_listened_the
     let lab = Lab::start().await;
     let runs = lab.running("p", one("pause")).await;
     let (paths, hand) = (lab.node().paths().unwrap(), lab.node().hand().await.unwrap());
-    lab.cluster.serve_multus("node-1", &[]).await.unwrap();
+    lab.cluster.serve_multus("node-1", &[], &MultusFile::default()).await.unwrap();
     lab.node().set_agent(AgentStandIn::Serving).await.unwrap();
     lab.cluster.leave_namespace("stray", "10.200.1.9".parse().unwrap()).await.unwrap();
     hand.make_directory(Path::new("/run/istio-cni/deep/deeper")).await.unwrap();

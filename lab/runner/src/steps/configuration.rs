@@ -126,6 +126,32 @@ async fn fights(world: &mut LabWorld, file: String, times: u32, how: String) -> 
     Ok(())
 }
 
+/// Its content moves to a directory of this name beside it.
+#[given(regex = r#"^the plugins' directory is a link to "([^"/]+)"$"#)]
+async fn behind_a_link(world: &mut LabWorld, name: String) -> Step {
+    bare(world)?;
+    let node = files(world).await?;
+    let link = &node.paths.bin_dir;
+    node.hand.rename(link, &link.with_file_name(&name)).await?;
+    Ok(node.hand.link(link, Path::new(&name)).await?)
+}
+
+/// `ln -sfn`, as an upgrade of k3s does. The new directory has every plugin but the node agent's.
+#[when(regex = r#"^the plugins' directory becomes a link to "([^"/]+)"$"#)]
+async fn turned(world: &mut LabWorld, name: String) -> Step {
+    let node = files(world).await?;
+    let link = &node.paths.bin_dir;
+    let (new, former) = (link.with_file_name(&name), format!("former-of-{name}"));
+    node.hand.make_directory(&new).await?;
+    for entry in node.hand.list(link).await?.into_iter().filter(|entry| entry.name != PLUGIN) {
+        let target = Path::new("..").join(&former).join(&entry.name);
+        node.hand.link(&new.join(&entry.name), &target).await?;
+    }
+    // The link itself becomes the way to what was there before.
+    node.hand.rename(link, &link.with_file_name(&former)).await?;
+    Ok(node.hand.link(link, Path::new(&name)).await?)
+}
+
 /// Recreates it with its former files. One that was moved ends below it, where the end of the scenario removes it.
 #[when(regex = "^the CNI directory is (deleted|moved away) and made again$")]
 async fn made_again(world: &mut LabWorld, how: String) -> Step {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cluster::{MultusEnd, MultusFile};
 use cucumber::{gherkin, given, then, when};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -26,7 +27,7 @@ const SERVER: &str = "https://10.96.0.1:443";
 struct Installation {
     objects: Vec<Value>,
     kubeconfig: PathBuf,
-    file: String,
+    file: PathBuf,
     thin: Map<String, Value>,
     thick: Map<String, Value>,
 }
@@ -35,6 +36,8 @@ struct Installation {
 #[derive(Debug, Default)]
 pub struct MultusPlan {
     keys: Map<String, Value>,
+    /// File of the daemon that was installed.
+    file: MultusFile,
 }
 
 /// Before it is installed.
@@ -64,12 +67,14 @@ async fn installed(world: &mut LabWorld, kind: String, more: String) -> Step {
         node.hand.make_directory(directory).await?;
     }
     node.write(&plan.kubeconfig, kubeconfig.to_string()).await?;
-    if kind == "thick" {
-        let more: Vec<_> = (!more.is_empty()).then(|| PathBuf::from(more)).into_iter().collect();
-        serve(world, &more).await?;
-    }
     let configuration = Value::Object(configuration).to_string();
-    node.write(&node.paths.conf_dir.join(plan.file), configuration).await
+    if kind == "thin" {
+        return node.write(&node.paths.conf_dir.join(plan.file), configuration).await;
+    }
+    // The daemon writes it.
+    world.multus.file = MultusFile { path: plan.file, text: configuration };
+    let more: Vec<_> = (!more.is_empty()).then(|| PathBuf::from(more)).into_iter().collect();
+    serve(world, &more).await
 }
 
 /// Kubeconfig with a token of Multus' account.
@@ -86,18 +91,29 @@ async fn kubeconfig(world: &mut LabWorld) -> Result<Value, Stop> {
 }
 
 async fn serve(world: &mut LabWorld, more: &[PathBuf]) -> Step {
+    let own = world.multus.file.clone();
     let tier = world.cluster().await?;
     let node = tier.node()?.name().to_owned();
-    Ok(tier.kubelet()?.serve_multus(&node, more).await?)
+    Ok(tier.kubelet()?.serve_multus(&node, more, &own).await?)
 }
 
-/// Its socket stays, as after a crash.
+/// Its socket and its file stay, as after a crash.
 #[given("Multus' daemon is killed")]
 #[when("Multus' daemon is killed")]
 async fn killed(world: &mut LabWorld) -> Step {
+    end(world, MultusEnd::Killed).await
+}
+
+/// By SIGTERM, as with each rollout of its DaemonSet: it removes its file.
+#[when("Multus' daemon is stopped")]
+async fn stopped(world: &mut LabWorld) -> Step {
+    end(world, MultusEnd::Stopped).await
+}
+
+async fn end(world: &mut LabWorld, how: MultusEnd) -> Step {
     let tier = world.cluster().await?;
     let node = tier.node()?.name().to_owned();
-    Ok(tier.kubelet()?.stop_multus(&node).await?)
+    Ok(tier.kubelet()?.stop_multus(&node, how).await?)
 }
 
 /// With what its manifest mounts, and the named directory.

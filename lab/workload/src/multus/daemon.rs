@@ -2,6 +2,9 @@
 //! Multus thick: a shim that the runtime calls, and the daemon that does the work, over HTTP on a socket of the node. ADD waits for a daemon
 //! that is away; DEL succeeds whatever the daemon says, and whether it is there or not, so what it did not detach stays (`pkg/server/api` of
 //! 4.2.3). The daemon sees what it was shown of the node, and no more.
+//!
+//! Multus' file is the daemon's: it writes the file when the readiness indicator is there, and removes it at SIGTERM and when the indicator goes.
+//! After the latter the real one ends with 2 and is started again.
 
 use std::convert::Infallible;
 use std::fs;
@@ -20,6 +23,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::Call;
 use super::conf::Conf;
@@ -40,6 +44,47 @@ pub struct DaemonOptions {
     /// Directory of its socket.
     #[arg(long)]
     directory: PathBuf,
+    /// Multus' file.
+    #[arg(long)]
+    file: Option<PathBuf>,
+    /// Content of that file.
+    #[arg(long, default_value = "{}")]
+    configuration: String,
+}
+
+/// Multus' file, and what decides whether it is there.
+struct OwnFile {
+    path: PathBuf,
+    content: String,
+    /// Readiness indicator file, where the daemon sees it.
+    indicator: Option<PathBuf>,
+}
+
+impl OwnFile {
+    fn of(options: &DaemonOptions, places: &Places) -> io::Result<Option<Self>> {
+        let Some(path) = options.file.clone() else { return Ok(None) };
+        let conf = Conf::parse(&options.configuration).map_err(io::Error::other)?;
+        let indicator = Some(conf.readiness_indicator_file).filter(|file| !file.as_os_str().is_empty());
+        let indicator = indicator.map(|file| places.find(&file));
+        Ok(Some(Self { path, content: options.configuration.clone(), indicator }))
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.indicator.as_ref().is_none_or(|file| file.exists())
+    }
+
+    /// Brings the file in line with the indicator.
+    fn follow(&self) -> io::Result<()> {
+        match (self.is_wanted(), self.path.exists()) {
+            (true, false) => {
+                let new = self.path.with_extension("new");
+                fs::write(&new, &self.content)?;
+                fs::rename(new, &self.path)
+            }
+            (false, true) => fs::remove_file(&self.path),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Hands a call to the daemon.
@@ -101,18 +146,35 @@ async fn post(
     Ok((code, body))
 }
 
-/// Serves until it is killed.
+/// Serves until SIGTERM.
 ///
 /// # Errors
-/// The socket cannot be made.
+/// The socket or Multus' file cannot be made.
 pub async fn run(options: &DaemonOptions) -> io::Result<()> {
     let places = Arc::new(Places::of(&std::env::var(PLACES).unwrap_or_default()));
     fs::create_dir_all(&options.directory)?;
     let listener = listen(&options.directory.join(SOCKET))?;
+    let own = OwnFile::of(options, &places)?;
+    let mut terminated = signal(SignalKind::terminate())?;
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    own.iter().try_for_each(OwnFile::follow)?;
     line::announce("ready multus")?;
+    // It follows the indicator, and not who else removes its file.
+    let mut was_wanted = own.as_ref().is_some_and(OwnFile::is_wanted);
     loop {
-        if let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(connection(stream, Arc::clone(&places)));
+        tokio::select! {
+            Ok((stream, _)) = listener.accept() => {
+                tokio::spawn(connection(stream, Arc::clone(&places)));
+            }
+            _ = looks.tick() => {
+                let is_wanted = own.as_ref().is_some_and(OwnFile::is_wanted);
+                if std::mem::replace(&mut was_wanted, is_wanted) != is_wanted {
+                    own.iter().try_for_each(OwnFile::follow)?;
+                }
+            }
+            _ = terminated.recv() => {
+                return own.filter(|own| own.path.exists()).map_or(Ok(()), |own| fs::remove_file(own.path));
+            }
         }
     }
 }

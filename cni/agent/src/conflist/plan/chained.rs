@@ -2,9 +2,9 @@
 //! Our entry in the primary's own list. A `.conf` or `.json` cannot hold it: a copy as a list of our own is read before that file, which stays its
 //! owner's.
 
-use super::elsewhere::delegates;
 use super::{DesiredConflist, FileMode, NotRight, Plan, Planned, Step, Stopped, known_at, nothing};
 use crate::conflist::copy;
+use crate::conflist::multus::Multus;
 use crate::conflist::scan::{ConfigFormat, DirectorySnapshot, Unusable};
 
 impl DesiredConflist<'_> {
@@ -76,11 +76,14 @@ impl DesiredConflist<'_> {
     /// Checks that runtimes read our entry.
     fn seen(&self, now: &DirectorySnapshot, target: &str) -> Result<String, NotRight> {
         let Some((first, document)) = now.usable().next() else { return Err(NotRight::NoPrimary) };
-        let through = first == target || delegates(&document) || !document.ours().is_empty();
-        if through {
+        if first == target || !document.ours().is_empty() {
             return Ok(target.to_owned());
         }
-        Err(NotRight::Preempted { first: first.to_owned(), ours: target.to_owned() })
+        match Multus::of(now, &document).map(|multus| multus.calls(now, target)) {
+            Some(Ok(())) => Ok(target.to_owned()),
+            Some(Err(why)) => Err(NotRight::Multus { file: first.to_owned(), why }),
+            None => Err(NotRight::Preempted { first: first.to_owned(), ours: target.to_owned() }),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Why a directory is not right, and what ends that.
 
+use crate::conflist::multus::NotCalled;
 use crate::conflist::scan::Unusable;
 
 /// State in which pods bypass our plugin and we may change nothing.
@@ -29,6 +30,14 @@ pub enum NotRight {
         "runtimes read {first} first, not {ours}: set ISTIO_OWNED_CNI_CONFIG_FILENAME to a name that sorts before it"
     )]
     OwnedNotFirst { first: String, ours: String },
+    /// Runtimes read Multus' file first, and that does not lead to our entry.
+    #[error("runtimes call Multus ({file}), which {why}")]
+    Multus { file: String, why: NotCalled },
+    /// Our plugin is a network of its own, and runtimes do not call Multus.
+    #[error(
+        "no pod gets istio-cni: runtimes read {} first in {directory}, and not Multus' file: start Multus (its daemon writes its file), or set multusConfDir to the directory that runtimes read", .first.as_deref().unwrap_or("no file")
+    )]
+    NoMultus { directory: String, first: Option<String> },
     /// A foreign file has the name of ours.
     #[error(
         "{0} is not ours to overwrite: remove it, or name another file (CNI_CONF_NAME; of a list of our own ISTIO_OWNED_CNI_CONFIG_FILENAME)"

@@ -4,6 +4,7 @@
 use super::{DesiredConflist, FileMode, NotRight, Plan, Planned, Step, known_at, nothing};
 use crate::conflist::copy;
 use crate::conflist::document::Document;
+use crate::conflist::multus::Multus;
 use crate::conflist::scan::{DirectorySnapshot, list_name};
 
 impl DesiredConflist<'_> {
@@ -37,11 +38,15 @@ impl DesiredConflist<'_> {
         let preempts = |(name, document): &(&str, Document<'_>)| {
             *name < ours && !copy::is_copy(self.chain, now, name, document)
         };
-        let first = now.usable().find(preempts).map(|(first, _)| first);
-        if let Some(first) = first {
+        if let Some((first, document)) = now.usable().find(preempts) {
             steps.extend(self.brought_up(now, ours));
-            let not_first = NotRight::OwnedNotFirst { first: first.to_owned(), ours: ours.to_owned() };
-            return Ok(Plan { steps, then: Err(not_first) });
+            // Multus may be told to hand on to our list.
+            let then = match Multus::of(now, &document).map(|multus| multus.calls(now, ours)) {
+                Some(Ok(())) => Ok(ours.to_owned()),
+                Some(Err(why)) => Err(NotRight::Multus { file: first.to_owned(), why }),
+                None => Err(NotRight::OwnedNotFirst { first: first.to_owned(), ours: ours.to_owned() }),
+            };
+            return Ok(Plan { steps, then });
         }
         steps.extend(self.taken_out(now, ours));
         Ok(Plan { steps, then: Ok(ours.to_owned()) })
