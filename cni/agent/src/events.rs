@@ -59,6 +59,8 @@ label! {
         UnredirectedPod = "UnredirectedPod",
         /// An unredirected pod without a validation container redirects again.
         RedirectionRestored = "RedirectionRestored",
+        /// A container of an enrolled pod runs with its proxy's user or group, whose traffic is not redirected.
+        SharedProxyAccount = "SharedProxyAccount",
         /// An enrolled pod's rules cannot be read, again and again.
         RedirectionUnknown = "RedirectionUnknown",
         /// Another writer keeps reverting our configuration.

@@ -57,6 +57,9 @@ fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, 
     for warning in &redirect.warnings {
         call.log.warn("proxy setting ignored", &[("reason", warning)]);
     }
+    for shared in &redirect.shared {
+        call.log.warn("outbound traffic of a container bypasses the proxy", &[("reason", shared)]);
+    }
     let site = Site::find(netns?, conf, call)?;
     let apply_at = call.clock.now();
     let applied = apply::apply(&redirect, &site);

@@ -137,6 +137,10 @@ fn diagnose(world: &mut World<'_>, arguments: &Arguments) -> Result<Report, Diag
     let netns = world.kernel.open_of_node(&arguments.netns)?;
     netns.enter()?;
     let found = netns.found()?;
+    let notes = match &expected {
+        Expected::Rules(redirect, _) => redirect.shared.iter().map(ToString::to_string).collect(),
+        Expected::NoRules(_) | Expected::Impossible(_) => Vec::new(),
+    };
     let (expected, differences) = match expected {
         Expected::Rules(redirect, text) => (text, compare(&redirect, netns.as_ref(), &found, &environment)?),
         Expected::NoRules(text) => (text, not_wanted(&found)),
@@ -151,6 +155,7 @@ fn diagnose(world: &mut World<'_>, arguments: &Arguments) -> Result<Report, Diag
         forms: forms(&found),
         rules,
         differences,
+        notes,
     })
 }
 

@@ -190,6 +190,7 @@ impl Controller {
         known.pod = pod;
         known.survey.observe(&known.pod, matches!(scope, RepairScope::In(_)), now);
         known.scope = scope;
+        known.name_shared_accounts(out);
         if broken.is_none() {
             if is_validated(&known.pod, &self.rules) {
                 self.owners.came_up(known.owner(), known.seen);

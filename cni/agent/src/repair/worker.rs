@@ -268,6 +268,7 @@ fn message(news: News) -> (EventReason, String) {
         News::Restored => {
             (EventReason::RedirectionRestored, "traffic of this pod is redirected as it should be".to_owned())
         }
+        News::SharedAccount(containers) => (EventReason::SharedProxyAccount, containers),
         News::Unseen(why) => (
             EventReason::RedirectionUnknown,
             format!("it is not known whether traffic of this pod is redirected: {why}"),

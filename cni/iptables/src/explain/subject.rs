@@ -117,6 +117,7 @@ fn of_pod(
     let _ = ProcessEnvironment { env: world.env, file: world.file }.resolve(&mut config);
     let mut plan = Plan::new(config, listed, network)?;
     plan.notes.extend(redirect.warnings.iter().map(ToString::to_string));
+    plan.notes.extend(redirect.shared.iter().map(ToString::to_string));
     Ok(Explanation { subject, decision: Decision::Redirected(Box::new(plan)) })
 }
 

@@ -28,6 +28,8 @@ pub enum News {
     Unredirected(String),
     /// Redirected again.
     Restored,
+    /// Containers of the application run with the proxy's user or group: a sentence each.
+    SharedAccount(String),
     /// Its rules cannot be read repeatedly, and why.
     Unseen(String),
 }

@@ -27,6 +27,7 @@ pub(super) enum Once {
     /// Its repair failed time and again.
     KeepsFailing,
     Spared,
+    SharedAccount,
 }
 
 /// State of a pod.
@@ -81,6 +82,17 @@ impl Tracked {
             }
             RepairScope::Out | RepairScope::Impossible(_) => None,
         }
+    }
+
+    /// Emits an event once if rules cannot tell the application's traffic from the proxy's.
+    pub(super) fn name_shared_accounts(&mut self, out: &mut Vec<RepairAction>) {
+        let RepairScope::In(redirect) = &self.scope else { return };
+        if redirect.shared.is_empty() || self.emitted.contains(&Once::SharedAccount) {
+            return;
+        }
+        let said: Vec<String> = redirect.shared.iter().map(ToString::to_string).collect();
+        self.emitted.push(Once::SharedAccount);
+        out.push(RepairAction::Tell(Arc::clone(&self.pod), News::SharedAccount(said.join("; "))));
     }
 
     pub(super) fn has_label(&self, settings: &RepairSettings) -> bool {
