@@ -154,7 +154,11 @@ pub fn facts(
 fn from_agent(asked: Asked<'_>, key: &PodKey) -> Result<PodFacts, AgentMiss> {
     match asked.0?.wait()? {
         Response::Found { pod } if api::is_pod(&pod, key) && pod.has_uid(&key.uid) => {
-            if redirect::lacks_pod_context(&pod) { Err(AgentMiss::NoContext) } else { Ok(*pod) }
+            if redirect::lacks_pod_context(&pod) {
+                Err(AgentMiss::NoContext)
+            } else {
+                Ok(*pod)
+            }
         }
         Response::Found { .. } => Err(AgentMiss::OtherPod),
         Response::Unknown | Response::Noted | Response::Unsupported => Err(AgentMiss::Unknown),

@@ -38,6 +38,7 @@ pub fn enrol(pod: &PodFacts) -> Result<Enrolment, AnnotationError> {
         Ok(proxy) => {
             let mut redirect = Redirect::read(&pod.metadata.annotations, &proxy)?;
             redirect.shared = shared(pod, &redirect.uid.value, &redirect.gid.value);
+            redirect.runtime_class = pod.spec.runtime_class_name.clone().filter(|class| !class.is_empty());
             Ok(Enrolment::Enrol(Box::new(redirect)))
         }
     }

@@ -56,6 +56,8 @@ pub struct Redirect {
     pub warnings: Vec<EnvWarning>,
     /// Containers of the application whose outbound traffic rules cannot tell from the proxy's.
     pub shared: Vec<SharedAccount>,
+    /// The pod's RuntimeClass, by which [`crate::sandbox`] decides whether its packets meet rules.
+    pub runtime_class: Option<String>,
 }
 
 /// One parameter as a person knows it.
@@ -102,6 +104,7 @@ impl Redirect {
             drop_invalid: Sourced::default_value(false),
             warnings: Vec::new(),
             shared: Vec::new(),
+            runtime_class: None,
         };
         check_pairs(
             redirect.include_outbound_ranges.value.listed().len(),

@@ -116,6 +116,13 @@ fn identity_of_pod(world: &mut LabWorld, uid: i64, gid: i64) -> Step {
     Ok(())
 }
 
+/// The node's runtime runs it as any other pod: what is in a guest is told by the class alone.
+#[given(regex = r#"^its runtime class is "([^"]+)"$"#)]
+fn runtime_class(world: &mut LabWorld, class: String) -> Step {
+    world.it()?.runtime_class = Some(class);
+    Ok(())
+}
+
 #[given("it has users of its own")]
 fn own_users(world: &mut LabWorld) -> Step {
     world.it()?.own_users = true;
