@@ -59,6 +59,10 @@ label! {
         UnredirectedPod = "UnredirectedPod",
         /// An unredirected pod without a validation container redirects again.
         RedirectionRestored = "RedirectionRestored",
+        /// An enrolled pod runs in a guest (Kata Containers, gVisor), whose packets meet no rules.
+        SandboxedRuntime = "SandboxedRuntime",
+        /// A container of an enrolled pod runs with its proxy's user or group, whose traffic is not redirected.
+        SharedProxyAccount = "SharedProxyAccount",
         /// An enrolled pod's rules cannot be read, again and again.
         RedirectionUnknown = "RedirectionUnknown",
         /// Another writer keeps reverting our configuration.

@@ -66,6 +66,7 @@ struct Series {
     rejected: Counters<1>,
     restarts: Counters<2>,
     unredirected: Gauge,
+    sandboxed: Gauge,
     unrepairable: Counters<1>,
     events_dropped: Counter,
     lines_skipped: Counters<1>,
@@ -92,6 +93,7 @@ impl Default for Series {
             rejected: Counters::default(),
             restarts: Counters::default(),
             unredirected: Gauge::default(),
+            sandboxed: Gauge::default(),
             unrepairable: Counters::default(),
             events_dropped: Counter::default(),
             lines_skipped: Counters::default(),
@@ -172,6 +174,11 @@ impl Series {
             "millrace_unredirected_pods",
             "Enrolled pods of the node without our rules",
             &self.unredirected,
+        );
+        add.metric(
+            "millrace_sandboxed_pods",
+            "Enrolled pods of the node that run in a guest, whose packets meet no rules",
+            &self.sandboxed,
         );
         add.metric(
             "millrace_unrepairable_pods",
@@ -289,6 +296,11 @@ impl Metrics {
     /// Sets the number of enrolled pods without our rules.
     pub fn unredirected(&self, pods: usize) {
         self.0.all.unredirected.set(i64::try_from(pods).unwrap_or(i64::MAX));
+    }
+
+    /// Sets the number of enrolled pods that run in a guest.
+    pub fn sandboxed(&self, pods: usize) {
+        self.0.all.sandboxed.set(i64::try_from(pods).unwrap_or(i64::MAX));
     }
 
     pub fn add(&self, phase: AddPhase, result: AddResult, took: Duration) {

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use protocol::log::Level;
 use redirect::config::Config;
 use redirect::host::{INBOUND_V4, INBOUND_V6};
-use redirect::ruleset::Family;
+use redirect::list::spell;
+use redirect::ruleset::{Family, Id};
 
 pub use paths::{Finding, PathState};
 pub use probe::Listeners;
@@ -39,6 +40,11 @@ enum Reason {
     NoListener { address: IpAddr, ports: [u16; 2] },
     #[error("nothing that was sent to {target} arrived at the proxy's ports within {timeout:?}")]
     Timeout { target: SocketAddr, timeout: Duration },
+    #[error(
+        "nothing that was sent to {target} arrived at the proxy's ports within {timeout:?}, and this container runs as user {} and group {}, while \
+         its settings name user {} and group {} as the proxy's", own.user, own.group, spell(uids), spell(gids)
+    )]
+    OtherUser { target: SocketAddr, timeout: Duration, own: Own, uids: Vec<Id>, gids: Vec<Id> },
     #[error("{}", .0.join("; "))]
     Paths(Vec<String>),
 }
@@ -47,6 +53,7 @@ impl Reason {
     fn advice(&self) -> &'static str {
         match self {
             Self::NoListener { .. } => OCCUPIED,
+            Self::OtherUser { .. } => OTHER_USER,
             Self::Timeout { .. } | Self::Paths(_) => ADVICE,
         }
     }
@@ -54,6 +61,10 @@ impl Reason {
 
 const OCCUPIED: &str = "Whether traffic is redirected was not tried, as nothing could listen there (`cannot listen` says why). \
 Validation runs before the proxy, as an init container: stop what listens there.";
+
+const OTHER_USER: &str = "Whether traffic is redirected was not proven: rules send what the proxy's user sends to this address to the proxy, and \
+what any other user sends past it. Give the containers istio-validation and istio-proxy the same securityContext.runAsUser and runAsGroup, and \
+name them in the settings (--proxy-uid, --proxy-gid).";
 
 const ADVICE: &str = "This pod is not ready for the mesh: its traffic would pass by the proxy. With Istio CNI that happens to a pod that starts \
 before the CNI plugin is ready on its node.
@@ -76,7 +87,7 @@ pub fn run(wanted: Validation, whole: &Whole, log: &mut Log<'_>) -> Result<(), N
     let missed = || log.add(Level::Info, "not redirected yet", &[("to", &route.target)]);
     let Some(port) = listeners.prove(&route, start + wanted.timeout, missed) else {
         return Err(NotRedirected {
-            reason: Reason::Timeout { target: route.target, timeout: wanted.timeout },
+            reason: missed_by(Own::now(), route.target, wanted.timeout, &whole.config),
         });
     };
     let fields: [(&str, &dyn Display); 2] = [("to", &route.target), ("port", &port)];
@@ -89,6 +100,28 @@ pub fn run(wanted: Validation, whole: &Whole, log: &mut Log<'_>) -> Result<(), N
         return Err(NotRedirected { reason: Reason::Paths(broken) });
     }
     Ok(())
+}
+
+/// User and group of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Own {
+    user: u32,
+    group: u32,
+}
+
+impl Own {
+    fn now() -> Self {
+        Self { user: rustix::process::geteuid().as_raw(), group: rustix::process::getegid().as_raw() }
+    }
+}
+
+/// Reason of a probe that did not arrive. Sent by a user that the rules do not take for the proxy, it arrives nowhere by the right rules either.
+fn missed_by(own: Own, target: SocketAddr, timeout: Duration, config: &Config) -> Reason {
+    let (uids, gids) = (&config.proxy_uids, &config.proxy_gids);
+    if uids.contains(&Id::Number(own.user)) || gids.contains(&Id::Number(own.group)) {
+        return Reason::Timeout { target, timeout };
+    }
+    Reason::OtherUser { target, timeout, own, uids: uids.clone(), gids: gids.clone() }
 }
 
 fn report(findings: &[Finding], log: &mut Log<'_>) -> Vec<String> {
@@ -140,5 +173,29 @@ impl Route {
             Family::V6 => (Ipv6Addr::LOCALHOST.into(), INBOUND_V6.address),
         };
         Self { source, target: SocketAddr::new(helper, port) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_of_another_user_than_the_proxy_s_says_nothing_of_the_rules() {
+        let text = |user, group| {
+            let target = "127.0.0.6:15002".parse().unwrap();
+            let reason = missed_by(Own { user, group }, target, Duration::from_secs(5), &Config::default());
+            NotRedirected { reason }.to_string()
+        };
+        for (user, group) in [(1337, 1337), (1337, 0), (5, 1337)] {
+            assert!(text(user, group).ends_with(ADVICE), "{}", text(user, group));
+        }
+        let other = text(1_000_650_000, 0);
+        for part in
+            ["runs as user 1000650000 and group 0", "user 1337 and group 1337", "securityContext.runAsUser"]
+        {
+            assert!(other.contains(part), "{other}");
+        }
+        assert!(!other.contains("cni.repair"), "{other}");
     }
 }

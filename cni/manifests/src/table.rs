@@ -136,6 +136,12 @@ table! {
         "auto",
         "What writes the rules; iptables-nft and iptables-legacy need iptablesTools: true",
     ).flag("millrace-backend").in_config_map();
+    SANDBOXED_RUNTIMES = value(
+        "sandboxedRuntimes",
+        Kind::OneOf(&["warn", "refuse"]),
+        "warn",
+        "Pods of the mesh in a guest (Kata Containers, gVisor), whose packets meet no rules. warn: they start, with an event; refuse: they do not start",
+    ).flag("millrace-sandboxed-runtimes").in_config_map();
     IPTABLES_TOOLS = switch(
         "iptablesTools",
         "false",

@@ -60,6 +60,10 @@ struct Reader<'a> {
     actions: Vec<Action>,
 }
 
+/// Expressions that do something with the packet, and which are not known any further.
+const ACTS: [&[u8]; 9] =
+    [b"nat", b"masq", b"redir", b"reject", b"queue", b"tproxy", b"synproxy", b"dup", b"fwd"];
+
 impl<'a> Reader<'a> {
     fn read(&mut self, expression: &Expression<'a>) {
         match *expression {
@@ -127,6 +131,9 @@ impl<'a> Reader<'a> {
                     Some(target) => self.actions.extend(Action::of(&target, Dialect::Iptables)),
                     None => self.unknown_action(&format!("target {} {revision}", lossy(name))),
                 };
+            }
+            Expression::Other { name, .. } if ACTS.contains(&name) => {
+                (None, std::str::from_utf8(name).unwrap_or("nat"))
             }
             // Nobody knows whether it asks or does something: what it asks is asked of all that comes behind it.
             Expression::Other { name, .. } => return self.unknown(&lossy(name)),

@@ -7,6 +7,7 @@ use redirect::config::{Config, ConfigError};
 use redirect::found::FoundRules;
 use redirect::found::compare::{Difference, differences_from};
 use redirect::host::INBOUND_V6;
+use redirect::overtaken::overtaken;
 
 use crate::ground;
 use crate::route::PolicyRoutes;
@@ -53,6 +54,9 @@ pub fn lacks<E>(
     let differences = differences_from(found, config)?;
     let is_redirected = differences != [Difference::NoRules];
     let mut lacks: Vec<Lack> = differences.into_iter().map(Lack::Rules).collect();
+    if is_redirected {
+        lacks.extend(overtaken(found, config, addresses)?.into_iter().map(Lack::Rules));
+    }
     if is_redirected && config.ipv6 && !addresses.contains(&INBOUND_V6.address) {
         lacks.push(Lack::Helper);
     }

@@ -9,6 +9,7 @@
 //! | [`owner`] | enters the user namespace that owns it |
 //! | [`address`] | lists its addresses, adds the IPv6 inbound helper address |
 //! | [`route`] | policy routes, which TPROXY needs |
+//! | [`guest`] | links to a guest, whose packets pass below netfilter |
 //! | [`ground`] | what rules stand on: the helper address and the policy routes |
 //! | [`encode`] | rules to nf_tables messages, as `iptables-nft` 1.8.9 or `nft` 1.0.6 would have written them; pure |
 //! | [`expression`] | the expressions of a rule, read back; pure |
@@ -39,6 +40,7 @@ pub mod encode;
 pub mod expression;
 pub mod found;
 pub mod ground;
+pub mod guest;
 pub mod iptables;
 pub mod lack;
 pub mod legacy;

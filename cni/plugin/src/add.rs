@@ -6,7 +6,7 @@ use protocol::args::CniArgs;
 use protocol::env::NetnsOverride;
 use protocol::error::CniError;
 use protocol::log::{APPLY_MICROS, AddEnd, FACTS_MICROS};
-use protocol::netconf::NetConf;
+use protocol::netconf::{NetConf, SandboxedRuntimes};
 use protocol::result::CniResult;
 use redirect::Enrolment;
 use redirect::skip::{NamedPod, SkipReason, precheck};
@@ -57,7 +57,16 @@ fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, 
     for warning in &redirect.warnings {
         call.log.warn("proxy setting ignored", &[("reason", warning)]);
     }
+    for shared in &redirect.shared {
+        call.log.warn("outbound traffic of a container bypasses the proxy", &[("reason", shared)]);
+    }
     let site = Site::find(netns?, conf, call)?;
+    if let Some(sandboxed) = site.sandboxed(redirect.runtime_class.as_deref())? {
+        if conf.sandboxed_runtimes == SandboxedRuntimes::Refuse {
+            return Err(Failure::Sandboxed(sandboxed));
+        }
+        call.log.warn("the pod's packets meet no rules", &[("reason", &sandboxed)]);
+    }
     let apply_at = call.clock.now();
     let applied = apply::apply(&redirect, &site);
     call.timed(APPLY_MICROS, apply_at);

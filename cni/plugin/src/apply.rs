@@ -13,6 +13,7 @@ use redirect::config::Config;
 use redirect::generate::ruleset;
 use redirect::host::Environment;
 use redirect::ruleset::Dialect;
+use redirect::sandbox::{Sandboxed, by_class, by_links};
 use redirect::{Redirect, text};
 
 use crate::backend::Wanted;
@@ -105,6 +106,23 @@ impl Site {
 pub fn resolve_groups(environment: &mut Environment) -> Result<(), UnknownAccount> {
     let Environment { groups_include, groups_exclude, .. } = environment;
     accounts::resolve_groups(groups_include, groups_exclude, |path| std::fs::read_to_string(path).ok())
+}
+
+impl Site {
+    /// The sandboxed runtime of a pod of this RuntimeClass. The namespace is entered for good where the class' name does not decide.
+    ///
+    /// # Errors
+    /// When the namespace cannot be read.
+    pub fn sandboxed(&self, class: Option<&str>) -> Result<Option<Sandboxed>, Failure> {
+        if class.is_none() {
+            return Ok(None);
+        }
+        if let Some(known) = by_class(class) {
+            return Ok(Some(known));
+        }
+        self.netns.enter()?;
+        Ok(by_links(class, &self.netns.guest_links()?))
+    }
 }
 
 /// Enters the namespace for good, and makes it hold what `redirect` asks for.

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use netfilter::address::AddressError;
 use netfilter::ground::GroundError;
+use netfilter::guest::GuestError;
 use netfilter::lack::{LackError, lacks};
 use netfilter::{LookError, NetnsError};
 use protocol::agent::PodKey;
@@ -22,6 +23,7 @@ use redirect::enrol::AnnotationError;
 use redirect::found::FoundRules;
 use redirect::found::compare::{Form, forms};
 use redirect::host::{Environment, EnvironmentError, NoLocalAddress, Stack, is_ordinary};
+use redirect::sandbox::by_links;
 use redirect::skip::{NamedPod, SkipReason, precheck};
 use redirect::{Enrolment, Redirect, enrol};
 
@@ -45,6 +47,9 @@ enum DiagnoseError {
     /// Its rules cannot be read.
     #[error("failed to {0}")]
     Look(#[from] LookError),
+    /// Its links cannot be read.
+    #[error("failed to {0}")]
+    Guest(#[from] GuestError),
     /// Its addresses cannot be read.
     #[error("failed to {0}")]
     Address(#[from] AddressError),
@@ -137,6 +142,10 @@ fn diagnose(world: &mut World<'_>, arguments: &Arguments) -> Result<Report, Diag
     let netns = world.kernel.open_of_node(&arguments.netns)?;
     netns.enter()?;
     let found = netns.found()?;
+    let notes = match &expected {
+        Expected::Rules(redirect, _) => notes(redirect, netns.as_ref())?,
+        Expected::NoRules(_) | Expected::Impossible(_) => Vec::new(),
+    };
     let (expected, differences) = match expected {
         Expected::Rules(redirect, text) => (text, compare(&redirect, netns.as_ref(), &found, &environment)?),
         Expected::NoRules(text) => (text, not_wanted(&found)),
@@ -151,7 +160,15 @@ fn diagnose(world: &mut World<'_>, arguments: &Arguments) -> Result<Report, Diag
         forms: forms(&found),
         rules,
         differences,
+        notes,
     })
+}
+
+/// Traffic that does not meet rules, however right they are.
+fn notes(redirect: &Redirect, netns: &dyn Namespace) -> Result<Vec<String>, DiagnoseError> {
+    let sandboxed = by_links(redirect.runtime_class.as_deref(), &netns.guest_links()?);
+    let shared = redirect.shared.iter().map(ToString::to_string);
+    Ok(sandboxed.iter().map(ToString::to_string).chain(shared).collect())
 }
 
 fn not_wanted(found: &FoundRules) -> Vec<String> {

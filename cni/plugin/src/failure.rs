@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use netfilter::address::AddressError;
 use netfilter::ground::GroundError;
+use netfilter::guest::GuestError;
 use netfilter::program::ProgramError;
 use netfilter::route::RouteError;
 use netfilter::{ApplyError, NetnsError, ReadError};
@@ -15,6 +16,7 @@ use redirect::accounts::UnknownAccount;
 use redirect::config::ConfigError;
 use redirect::enrol::AnnotationError;
 use redirect::host::{EnvironmentError, NoLocalAddress};
+use redirect::sandbox::Sandboxed;
 
 use crate::gather::FactsError;
 use crate::remedy;
@@ -55,6 +57,12 @@ pub enum Failure {
     /// The addresses could not be read.
     #[error("failed to {0}")]
     Address(#[from] AddressError),
+    /// Links of the namespace could not be read.
+    #[error("failed to {0}")]
+    Guest(#[from] GuestError),
+    /// The pod runs in a guest, and the node's settings refuse that.
+    #[error("pods of sandboxed runtimes are refused: {0}")]
+    Sandboxed(Sandboxed),
     /// The namespace could not be programmed.
     #[error("failed to {0}")]
     Program(#[from] ProgramError),
@@ -82,6 +90,8 @@ impl Failure {
             | Self::Config(_)
             | Self::NoAddress(_)
             | Self::Address(_)
+            | Self::Guest(_)
+            | Self::Sandboxed(_)
             | Self::Program(_) => Code::INTERNAL,
         };
         let details = match self {
@@ -89,6 +99,9 @@ impl Failure {
             Self::Facts(error) => error.advice().to_owned(),
             Self::NoAddress(_) => {
                 "istio-cni must come after the plugin that gives the pod its addresses".to_owned()
+            }
+            Self::Sandboxed(_) => {
+                "the value sandboxedRuntimes of the node agent is refuse; warn starts such pods without redirection".to_owned()
             }
             Self::Netns(error) => remedy::of_netns(error).to_owned(),
             Self::Program(error) => remedy::of_program(error).to_owned(),

@@ -45,6 +45,9 @@ pub enum AgentMiss {
     /// It does not know the pod, or not the question.
     #[error("it does not know the pod")]
     Unknown,
+    /// It is of a release that does not send the pod's security context, by which the proxy runs.
+    #[error("it does not know the pod's securityContext")]
+    NoContext,
     /// It named another pod.
     #[error("it answered with another pod")]
     OtherPod,
@@ -150,7 +153,13 @@ pub fn facts(
 
 fn from_agent(asked: Asked<'_>, key: &PodKey) -> Result<PodFacts, AgentMiss> {
     match asked.0?.wait()? {
-        Response::Found { pod } if api::is_pod(&pod, key) && pod.has_uid(&key.uid) => Ok(*pod),
+        Response::Found { pod } if api::is_pod(&pod, key) && pod.has_uid(&key.uid) => {
+            if redirect::lacks_pod_context(&pod) {
+                Err(AgentMiss::NoContext)
+            } else {
+                Ok(*pod)
+            }
+        }
         Response::Found { .. } => Err(AgentMiss::OtherPod),
         Response::Unknown | Response::Noted | Response::Unsupported => Err(AgentMiss::Unknown),
     }

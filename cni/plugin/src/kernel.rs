@@ -7,11 +7,13 @@ use std::path::Path;
 
 use netfilter::address::{AddressError, Rtnetlink};
 use netfilter::ground::GroundError;
+use netfilter::guest::GuestError;
 use netfilter::look::LookError;
 use netfilter::program::{ProgramError, Programmed, Request, program};
 use netfilter::route::PolicyRoutes;
 use netfilter::{Netns, NetnsError, NodeRoot};
 use redirect::found::FoundRules;
+use redirect::sandbox::GuestLinks;
 
 /// Opens network namespaces.
 pub trait Kernel {
@@ -66,6 +68,12 @@ pub trait Namespace {
     /// # Errors
     /// When they cannot be read.
     fn has_policy_routes(&self, wanted: PolicyRoutes) -> Result<bool, GroundError>;
+
+    /// Its links that can lead to a guest.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn guest_links(&self) -> Result<GuestLinks, GuestError>;
 
     /// True if it holds rules of ours, of any version and any back end.
     ///
@@ -149,6 +157,10 @@ impl Namespace for RealNamespace {
     fn has_policy_routes(&self, wanted: PolicyRoutes) -> Result<bool, GroundError> {
         let rtnetlink = self.rtnetlink()?;
         Ok(rtnetlink.borrow_mut().has_policy_routes(wanted)?)
+    }
+
+    fn guest_links(&self) -> Result<GuestLinks, GuestError> {
+        self.rtnetlink()?.borrow_mut().guest_links()
     }
 
     fn has_rules_of_ours(&self) -> Result<bool, LookError> {

@@ -11,12 +11,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use netfilter::address::AddressError;
 use netfilter::backend::{Backend, Choice, Reason};
 use netfilter::ground::GroundError;
+use netfilter::guest::GuestError;
 use netfilter::program::{ProgramError, Programmed, Request};
 use netfilter::route::PolicyRoutes;
 use netfilter::{Applied, ApplyError, LookError, NetnsError, ReadError, Wish};
 use protocol::agent::{RequestKind, Response};
 use redirect::config::Mode;
 use redirect::found::FoundRules;
+use redirect::sandbox::GuestLinks;
 
 use crate::agent::{self, Agent, AgentError};
 use crate::clock::Clock;
@@ -124,6 +126,7 @@ pub(crate) struct FakeSite {
     pub(crate) ours: bool,
     pub(crate) found: FoundRules,
     pub(crate) fails: bool,
+    pub(crate) links: GuestLinks,
 }
 
 /// A kernel with one namespace, that notes what is done in it.
@@ -195,6 +198,10 @@ impl Namespace for FakeNamespace {
 
     fn has_policy_routes(&self, _: PolicyRoutes) -> Result<bool, GroundError> {
         Ok(false)
+    }
+
+    fn guest_links(&self) -> Result<GuestLinks, GuestError> {
+        Ok(self.site.links.clone())
     }
 
     fn has_rules_of_ours(&self) -> Result<bool, LookError> {

@@ -48,6 +48,16 @@ pub enum StatusGate {
     Unrecognised,
 }
 
+/// Treatment of pods of sandboxed runtimes, whose packets meet no rules (`millrace_sandboxed_runtimes`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SandboxedRuntimes {
+    /// ADD writes the rules and logs a warning.
+    #[default]
+    Warn,
+    /// ADD fails.
+    Refuse,
+}
+
 /// Keys that installers before 1.24 wrote. Where a key of today says the same, that one counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OldKeys {
@@ -87,6 +97,8 @@ pub struct NetConf {
     pub iptables_deadline: Option<Duration>,
     /// `millrace_status_gate`
     pub status_gate: StatusGate,
+    /// `millrace_sandboxed_runtimes`; a value that this build does not know is [`SandboxedRuntimes::Warn`].
+    pub sandboxed_runtimes: SandboxedRuntimes,
     /// Keys of older installers.
     pub old: OldKeys,
 }
@@ -113,6 +125,7 @@ const KEYS: &[&str] = &[
     "millrace_backend",
     "millrace_iptables_deadline_seconds",
     "millrace_status_gate",
+    "millrace_sandboxed_runtimes",
     "log_uds_address",
     "cni_event_address",
     "kubernetes",
@@ -169,6 +182,10 @@ impl NetConf {
                 .filter(|seconds| *seconds > 0)
                 .map(Duration::from_secs),
             status_gate: StatusGate::from_text(&fields.string("millrace_status_gate")?),
+            sandboxed_runtimes: match fields.string("millrace_sandboxed_runtimes")?.as_str() {
+                "refuse" => SandboxedRuntimes::Refuse,
+                _ => SandboxedRuntimes::Warn,
+            },
             old,
         })
     }
@@ -243,6 +260,7 @@ mod tests {
             }],
             "exclude_namespaces": ["kube-system"], "pod_namespace": "istio-system", "native_nftables": true,
             "enable_ambient_detection_retry": true, "millrace_backend": "nft", "millrace_status_gate": "agent", "millrace_iptables_deadline_seconds": 3,
+            "millrace_sandboxed_runtimes": "refuse",
             "cni.dev/valid-attachments": [{"containerID": "c", "ifname": "eth0"}],
         }))
         .unwrap();
@@ -259,6 +277,7 @@ mod tests {
             backend: "nft".to_owned(),
             iptables_deadline: Some(Duration::from_secs(3)),
             status_gate: StatusGate::Agent,
+            sandboxed_runtimes: SandboxedRuntimes::Refuse,
             old: OldKeys::default(),
         };
         assert_eq!(conf, want);

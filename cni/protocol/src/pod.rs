@@ -49,6 +49,13 @@ pub struct Spec {
     /// `hostNetwork`
     #[serde(default, deserialize_with = "null_is_default")]
     pub host_network: bool,
+    /// `runtimeClassName`; `None` also from node agents that do not send it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_class_name: Option<String>,
+    /// `securityContext` of the pod, which applies where a container's own leaves a field out. API servers and node agents always send it, if
+    /// only as `{}`; `None` is an answer of a node agent that knows the containers' contexts only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security_context: Option<SecurityContext>,
     /// Init containers, native sidecars included.
     #[serde(default, deserialize_with = "null_elements_are_empty")]
     pub init_containers: Vec<Container>,
@@ -70,7 +77,10 @@ pub struct Container {
     /// `env`
     #[serde(default, deserialize_with = "null_elements_are_empty")]
     pub env: Vec<EnvVar>,
-    /// `securityContext`, of the container only.
+    /// `restartPolicy`; `Always` makes an init container a sidecar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart_policy: Option<String>,
+    /// The container's own `securityContext`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_context: Option<SecurityContext>,
 }
@@ -86,7 +96,7 @@ pub struct EnvVar {
     pub value: String,
 }
 
-/// Subset of a container's security context.
+/// Subset of a pod's or a container's security context.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecurityContext {
@@ -159,7 +169,8 @@ mod tests {
                 "labels": {"app": "cart"}, "annotations": {"sidecar.istio.io/status": "{}"},
             },
             "spec": {
-                "hostNetwork": true, "volumes": [{"name": "v", "emptyDir": {}}], "securityContext": {"runAsUser": 5},
+                "hostNetwork": true, "volumes": [{"name": "v", "emptyDir": {}}], "securityContext": {"runAsUser": 5, "fsGroup": 7},
+                "runtimeClassName": "kata-qemu",
                 "initContainers": [{"name": "istio-proxy", "restartPolicy": "Always"}],
                 "containers": [{
                     "name": "app", "args": ["proxy", "sidecar"], "image": "x",
@@ -177,6 +188,10 @@ mod tests {
         assert_eq!(app.env[1], EnvVar { name: "B".to_owned(), value: String::new() });
         let context = SecurityContext { run_as_user: Some(1_000_659_999), run_as_group: Some(0) };
         assert_eq!(app.security_context, Some(context));
+        let of_pod = SecurityContext { run_as_user: Some(5), run_as_group: None };
+        assert_eq!(pod.spec.security_context, Some(of_pod));
+        assert_eq!(pod.spec.runtime_class_name.as_deref(), Some("kata-qemu"));
+        assert_eq!(pod.spec.init_containers[0].restart_policy.as_deref(), Some("Always"));
     }
 
     #[test]
@@ -186,7 +201,9 @@ mod tests {
         assert_eq!(decode(json!({})), nothing);
         let metadata =
             json!({"name": null, "namespace": null, "uid": null, "labels": null, "annotations": null});
-        let spec = json!({"hostNetwork": null, "containers": null, "initContainers": null});
+        let spec = json!({
+            "hostNetwork": null, "containers": null, "initContainers": null, "securityContext": null, "runtimeClassName": null,
+        });
         assert_eq!(decode(json!({"metadata": metadata, "spec": spec})), nothing);
         let container = json!({"name": null, "args": null, "env": [{"name": null, "value": null}], "securityContext": null});
         let pod = decode(json!({"spec": {"containers": [container]}}));

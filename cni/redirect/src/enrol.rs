@@ -8,6 +8,7 @@ use protocol::pod::PodFacts;
 use crate::go::parse_bool;
 use crate::parameters::Redirect;
 use crate::proxy::{Proxy, containers};
+use crate::shared::shared;
 use crate::source::ProxyEnv;
 
 pub use crate::annotations::AnnotationError;
@@ -34,7 +35,12 @@ pub enum Enrolment {
 pub fn enrol(pod: &PodFacts) -> Result<Enrolment, AnnotationError> {
     match exclusion(pod) {
         Err(reason) => Ok(Enrolment::Skip(reason)),
-        Ok(proxy) => Redirect::read(&pod.metadata.annotations, &proxy).map(Box::new).map(Enrolment::Enrol),
+        Ok(proxy) => {
+            let mut redirect = Redirect::read(&pod.metadata.annotations, &proxy)?;
+            redirect.shared = shared(pod, &redirect.uid.value, &redirect.gid.value);
+            redirect.runtime_class = pod.spec.runtime_class_name.clone().filter(|class| !class.is_empty());
+            Ok(Enrolment::Enrol(Box::new(redirect)))
+        }
     }
 }
 

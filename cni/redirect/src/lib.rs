@@ -17,6 +17,7 @@
 //! | [`ruleset`] | the intermediate form that text, netlink messages and verdicts are derived from |
 //! | [`text`] | restore text, nft commands |
 //! | [`found`] | rules as somebody found them, read from what the tools print |
+//! | [`overtaken`](mod@overtaken) | nat chains of others that come before ours |
 //! | [`packet`], [`verdict`](mod@verdict) | a packet, and what the rules do with it |
 
 #![warn(missing_docs)]
@@ -32,10 +33,13 @@ pub mod generate;
 pub mod go;
 pub mod host;
 pub mod list;
+pub mod overtaken;
 pub mod packet;
 pub mod parameters;
 mod proxy;
 pub mod ruleset;
+pub mod sandbox;
+pub mod shared;
 pub mod skip;
 mod source;
 pub mod text;
@@ -44,3 +48,4 @@ pub mod verdict;
 pub use config::Config;
 pub use enrol::{Enrolment, enrol};
 pub use parameters::Redirect;
+pub use proxy::lacks_pod_context;

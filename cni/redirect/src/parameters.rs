@@ -17,6 +17,7 @@ use crate::host::{Environment, NoLocalAddress, Stack, decide_addresses};
 use crate::list::{self, Selection, spell};
 use crate::proxy::Proxy;
 use crate::ruleset::{Cidr, Id, Origin, Port};
+use crate::shared::SharedAccount;
 
 pub use crate::source::{EnvWarning, ProxyEnv, Source, Sourced};
 
@@ -53,6 +54,10 @@ pub struct Redirect {
     pub drop_invalid: Sourced<bool>,
     /// Variables that could not be read.
     pub warnings: Vec<EnvWarning>,
+    /// Containers of the application whose outbound traffic rules cannot tell from the proxy's.
+    pub shared: Vec<SharedAccount>,
+    /// The pod's RuntimeClass, by which [`crate::sandbox`] decides whether its packets meet rules.
+    pub runtime_class: Option<String>,
 }
 
 /// One parameter as a person knows it.
@@ -98,6 +103,8 @@ impl Redirect {
             stack: Sourced::default_value(Stack::FirstAddress),
             drop_invalid: Sourced::default_value(false),
             warnings: Vec::new(),
+            shared: Vec::new(),
+            runtime_class: None,
         };
         check_pairs(
             redirect.include_outbound_ranges.value.listed().len(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The place that a value of a pod comes from: an annotation, or the proxy's container.
+//! The place that a value of a pod comes from: an annotation, the proxy's container, or the pod's security context.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,8 @@ pub enum Source {
     Env(ProxyEnv),
     /// The security context of the proxy's container.
     SecurityContext,
+    /// The security context of the pod, where the proxy's container leaves the field out.
+    PodSecurityContext,
 }
 
 /// A value and where it comes from.

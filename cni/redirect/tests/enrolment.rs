@@ -211,6 +211,91 @@ fn of_several_proxies_the_later_overwrites_what_it_says_itself() {
 }
 
 #[test]
+fn the_proxy_runs_as_its_container_says_else_as_the_pod_says() {
+    let ids = |of_pod: Value, of_container: Value| {
+        let redirect = enrolled(|pod| {
+            pod["spec"]["securityContext"] = of_pod.clone();
+            pod["spec"]["containers"][1]["securityContext"] = of_container.clone();
+        });
+        [redirect.uid, redirect.gid].map(|id| (id.value.to_string(), id.source))
+    };
+    let (default, own, pod) = (Source::Default, Source::SecurityContext, Source::PodSecurityContext);
+    let both = json!({"runAsUser": 1_000_650_000, "runAsGroup": 2000});
+    for (of_pod, of_container, user, group) in [
+        (both.clone(), Value::Null, ("1000650000", pod), ("2000", pod)),
+        (both.clone(), json!({"readOnlyRootFilesystem": true}), ("1000650000", pod), ("2000", pod)),
+        (both.clone(), json!({"runAsUser": 7}), ("7", own), ("2000", pod)),
+        (both.clone(), json!({"runAsGroup": 7}), ("1000650000", pod), ("7", own)),
+        (both, json!({"runAsUser": 0, "runAsGroup": 7}), ("1337", default), ("7", own)),
+        (json!({"runAsUser": 0}), Value::Null, ("1337", default), ("1337", default)),
+        (json!({"runAsGroup": 9}), json!({"runAsUser": 7}), ("7", own), ("9", pod)),
+        (json!({"fsGroup": 9}), Value::Null, ("1337", default), ("1337", default)),
+    ] {
+        let want = [(user.0.to_owned(), user.1), (group.0.to_owned(), group.1)];
+        assert_eq!(ids(of_pod.clone(), of_container.clone()), want, "{of_pod} {of_container}");
+    }
+}
+
+#[test]
+fn an_app_with_the_proxy_s_user_or_group_is_named() {
+    let shared = |of_pod: Value, of_app: Value, of_proxy: Value| -> Vec<String> {
+        let redirect = enrolled(|pod| {
+            pod["spec"]["securityContext"] = of_pod.clone();
+            pod["spec"]["containers"][0]["securityContext"] = of_app.clone();
+            pod["spec"]["containers"][1]["securityContext"] = of_proxy.clone();
+        });
+        redirect.shared.iter().map(|one| format!("{:?} {}", one.account, one.id)).collect()
+    };
+    let one = json!({"runAsUser": 1_000_650_000, "runAsGroup": 0});
+    let none = Value::Null;
+    assert_eq!(shared(none.clone(), one.clone(), one.clone()), ["User 1000650000"]);
+    assert_eq!(shared(one.clone(), none.clone(), none.clone()), ["User 1000650000"]);
+    assert_eq!(shared(none.clone(), json!({"runAsUser": 1337}), none.clone()), ["User 1337"]);
+    assert_eq!(
+        shared(json!({"runAsGroup": 5}), json!({"runAsUser": 3}), json!({"runAsUser": 4})),
+        ["Group 5"]
+    );
+    assert_eq!(shared(one, json!({"runAsUser": 3, "runAsGroup": 3}), none.clone()), [""; 0]);
+    assert_eq!(shared(none.clone(), none.clone(), none), [""; 0], "nobody knows the images' users");
+}
+
+#[test]
+fn istio_s_own_init_containers_and_those_that_end_may_run_as_the_proxy() {
+    let redirect = enrolled(|pod| {
+        let context = json!({"runAsUser": 1337, "runAsGroup": 8});
+        pod["spec"]["initContainers"] = json!([
+            {"name": "istio-validation", "securityContext": context},
+            {"name": "migrate", "securityContext": context},
+            {"name": "vault-agent", "restartPolicy": "Always", "securityContext": context},
+        ]);
+    });
+    let said: Vec<String> = redirect.shared.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        [
+            "container vault-agent runs with the proxy's user 1337: its outbound traffic bypasses the proxy in plain text; give it another \
+             runAsUser"
+        ]
+    );
+}
+
+#[test]
+fn a_pod_that_an_older_agent_describes_lacks_its_context_if_the_proxy_depends_on_it() {
+    for (of_pod, of_proxy, lacks) in [
+        (Value::Null, Value::Null, true),
+        (Value::Null, json!({"runAsUser": 7}), true),
+        (Value::Null, json!({"runAsUser": 7, "runAsGroup": 7}), false),
+        (json!({}), Value::Null, false),
+    ] {
+        let pod = pod(|pod| {
+            pod["spec"]["securityContext"] = of_pod.clone();
+            pod["spec"]["containers"][1]["securityContext"] = of_proxy.clone();
+        });
+        assert_eq!(redirect::lacks_pod_context(&pod), lacks, "{of_pod} {of_proxy}");
+    }
+}
+
+#[test]
 fn the_configuration_adds_what_the_host_says() {
     let redirect = enrolled(|pod| env(pod, "ISTIO_META_DNS_CAPTURE", "1"));
     let environment =

@@ -128,6 +128,8 @@ pub enum Disturbance {
     Untracked,
     /// That table goes.
     Tracked,
+    /// A nat chain of somebody else, at the priority of ours and registered after them, leaves this inbound TCP port as it is.
+    Overtaken(u16),
 }
 
 /// Part of a pod's rules.

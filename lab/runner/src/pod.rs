@@ -121,6 +121,10 @@ pub struct Pod {
     pub networks: Vec<String>,
     /// Interface that leads to a guest.
     pub guest: Option<String>,
+    /// User and group of its `securityContext`, which containers without their own run as.
+    pub run_as: Option<(i64, i64)>,
+    /// `runtimeClassName`
+    pub runtime_class: Option<String>,
     /// User namespace of its own (`hostUsers: false`).
     pub own_users: bool,
     /// `restartPolicy: Never`
@@ -189,12 +193,12 @@ impl Pod {
     /// The proxy's user, as rules must name it: root is not accepted as a proxy's identity.
     #[must_use]
     pub fn proxy_uid(&self) -> u32 {
-        self.proxy_id(|proxy| proxy.uid)
+        self.proxy_id(|proxy| proxy.uid.or(self.run_as.map(|(user, _)| user)))
     }
 
     #[must_use]
     pub fn proxy_gid(&self) -> u32 {
-        self.proxy_id(|proxy| proxy.gid)
+        self.proxy_id(|proxy| proxy.gid.or(self.run_as.map(|(_, group)| group)))
     }
 
     fn proxy_id(&self, id: impl Fn(&Proxy) -> Option<i64>) -> u32 {
@@ -296,6 +300,12 @@ impl Pod {
         if !self.resolvers.is_empty() {
             object["spec"]["dnsPolicy"] = json!("None");
             object["spec"]["dnsConfig"] = json!({ "nameservers": self.resolvers });
+        }
+        if let Some((user, group)) = self.run_as {
+            object["spec"]["securityContext"] = json!({ "runAsUser": user, "runAsGroup": group });
+        }
+        if let Some(class) = &self.runtime_class {
+            object["spec"]["runtimeClassName"] = json!(class);
         }
         if self.host_network {
             object["spec"]["hostNetwork"] = json!(true);

@@ -5,9 +5,11 @@
 pub const MILLRACE: &str = "millrace";
 
 /// Words of steps about what only Millrace has.
-const OWN: [&str; 23] = [
+const OWN: [&str; 25] = [
     // Settings, metrics and annotations of its own.
     "millrace",
+    "SandboxedRuntime",
+    "sandboxed runtimes",
     // Choice of a back end.
     "back end",
     "--backend",

@@ -40,6 +40,9 @@ pub async fn run() -> anyhow::Result<()> {
         Disturbance::Unaddressed => lose_addresses().await,
         Disturbance::Rerouted { mark, table } => reroute(mark, table).await,
         Disturbance::Untracked => Ok(stranger::untrack()?),
+        Disturbance::Overtaken(port) => {
+            Ok(stranger::take(stranger::PREROUTING, stranger::DESTINATION_NAT, port)?)
+        }
         Disturbance::Tracked => Ok(stranger::track()?),
     }
 }

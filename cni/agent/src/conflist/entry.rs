@@ -127,6 +127,9 @@ fn generated(settings: &Settings) -> Result<Map<String, Value>, EntryError> {
     if let Wish::Only(backend) = entry.backend {
         keys["millrace_backend"] = backend.name().into();
     }
+    if entry.refuses_sandboxed {
+        keys["millrace_sandboxed_runtimes"] = "refuse".into();
+    }
     Ok(keys.as_object_mut().map(std::mem::take).unwrap_or_default())
 }
 

@@ -183,6 +183,8 @@ label! {
         Finished = "finished",
         /// No network namespace is provably its own.
         NoNamespace = "no_namespace",
+        /// It runs in a guest, whose packets meet no rules.
+        Sandboxed = "sandboxed",
         /// Its annotations are invalid.
         InvalidPod = "invalid_pod",
         /// The kernel keeps rejecting its rules.

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::selector::FIELDS;
 
-/// The container whose arguments and environment say how traffic is redirected. Of the others only the name matters.
+/// The container whose arguments and environment say how traffic is redirected. Of the others the name and the user matter.
 const PROXY: &str = "istio-proxy";
 
 /// A pod of the node. Times are RFC 3339 as the API sends them.
@@ -38,7 +38,7 @@ pub struct NodeMetadata {
 /// Subset of `spec`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeSpec {
-    /// Shared with the plugin; of containers other than the proxy only the names.
+    /// Shared with the plugin; of containers other than the proxy only names, users and groups.
     pub facts: Spec,
     /// `restartPolicy`; the API fills it in.
     pub restart_policy: String,
@@ -104,10 +104,11 @@ impl NodePod {
         }
         for container in spec.init_containers.iter_mut().chain(&mut spec.containers) {
             if container.name != PROXY {
-                let name = std::mem::take(&mut container.name);
-                *container = Container { name, ..Container::default() };
+                *container = Container { args: Vec::new(), env: Vec::new(), ..std::mem::take(container) };
             }
         }
+        // Its absence would mean that this agent does not know it.
+        spec.security_context.get_or_insert_default();
         Self {
             metadata: NodeMetadata {
                 facts: metadata,
@@ -230,12 +231,13 @@ impl NodePod {
 
 #[cfg(test)]
 mod tests {
+    use protocol::pod::SecurityContext;
     use serde_json::json;
 
     use super::*;
 
     #[test]
-    fn of_others_annotations_and_containers_only_names_are_kept() {
+    fn of_others_annotations_and_containers_only_names_and_users_are_kept() {
         let pod: NodePod = serde_json::from_value(json!({
             "metadata": {
                 "ownerReferences": [{"uid": "u-1", "kind": "X"}, {"uid": "u-2", "controller": true}],
@@ -243,7 +245,7 @@ mod tests {
                 "annotations": {"sidecar.istio.io/status": "{}", "istio.io/rev": "a", "notistio.io/x": "b", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
             },
             "spec": {
-                "nodeName": "n", "restartPolicy": "Never",
+                "nodeName": "n", "restartPolicy": "Never", "runtimeClassName": "kata-qemu", "securityContext": {"runAsUser": 6, "fsGroup": 7},
                 "containers": [
                     {"name": "app", "args": ["a"], "env": [{"name": "A", "value": "1"}], "securityContext": {"runAsUser": 5}},
                     {"name": "istio-proxy", "args": ["proxy", "sidecar"], "env": [{"name": "A", "value": "1"}]},
@@ -260,8 +262,16 @@ mod tests {
         assert_eq!(pod.metadata.controller, "u-2");
         assert_eq!(
             pod.spec.facts.containers[0],
-            Container { name: "app".to_owned(), ..Container::default() }
+            Container {
+                name: "app".to_owned(),
+                security_context: Some(SecurityContext { run_as_user: Some(5), run_as_group: None }),
+                ..Container::default()
+            }
         );
+        let facts = serde_json::from_str::<PodFacts>(&pod.facts_json).unwrap();
+        assert_eq!(facts, pod.facts());
+        assert_eq!(facts.spec.runtime_class_name.as_deref(), Some("kata-qemu"));
+        assert_eq!(facts.spec.security_context.and_then(|context| context.run_as_user), Some(6));
         assert_eq!(pod.spec.facts.containers[1].env.len(), 1);
         let annotations = &pod.metadata.facts.annotations;
         assert_eq!(annotations["kubectl.kubernetes.io/last-applied-configuration"], "");
@@ -276,5 +286,10 @@ mod tests {
         let pod: NodePod =
             serde_json::from_value(json!({"metadata": {"name": "a"}, "status": null})).unwrap();
         assert_eq!(pod.status, PodStatus::default());
+        assert!(
+            pod.facts_json.contains(r#""securityContext":{}"#),
+            "the plugin reads that it is known: {}",
+            pod.facts_json
+        );
     }
 }

@@ -81,30 +81,41 @@ fn variable() -> impl Strategy<Value = Value> {
     prop_oneof![4 => plain, 1 => reference]
 }
 
+fn security() -> impl Strategy<Value = Value> {
+    let id = prop::option::of(prop_oneof![Just(1337_i64), Just(0), Just(1_000_659_999)]);
+    let context = (id.clone(), id).prop_map(|(user, group)| json!({"runAsUser": user, "runAsGroup": group}));
+    prop::option::of(context).prop_map(|context| json!(context))
+}
+
 fn container() -> impl Strategy<Value = Value> {
     let name = prop_oneof![4 => Just("istio-proxy"), 3 => Just("app"), 2 => Just("istio-validation"), 1 => Just("istio-init")];
     let arguments = prop::collection::vec(prop::sample::select(&ARGUMENTS[..]), 0..4);
     let environment = prop::collection::vec(variable(), 0..4);
-    let user = prop::option::of(prop_oneof![Just(1337_i64), Just(0), Just(1_000_659_999)]);
-    let security =
-        (user.clone(), user).prop_map(|(user, group)| json!({"runAsUser": user, "runAsGroup": group}));
-    (name, arguments, environment, prop::option::of(security)).prop_map(|(name, args, env, security)| {
-        json!({"name": name, "image": "i", "args": args, "env": env, "securityContext": security, "ports": [{"containerPort": 80}]})
+    let restart = prop::option::of(Just("Always"));
+    (name, arguments, environment, restart, security()).prop_map(|(name, args, env, restart, security)| {
+        json!({
+            "name": name, "image": "i", "args": args, "env": env, "restartPolicy": restart, "securityContext": security,
+            "ports": [{"containerPort": 80}],
+        })
     })
 }
 
 fn pod() -> impl Strategy<Value = Value> {
     let containers = || prop::collection::vec(container(), 0..4);
     let host = prop_oneof![9 => Just(Value::Null), 1 => Just(json!(true))];
-    (strings(), strings(), containers(), containers(), host).prop_map(
-        |(annotations, labels, containers, init, host)| {
+    let class = prop::option::of(Just("kata-qemu"));
+    (strings(), strings(), containers(), containers(), (host, security(), class)).prop_map(
+        |(annotations, labels, containers, init, (host, security, class))| {
             json!({
                 "apiVersion": "v1", "kind": "Pod",
                 "metadata": {
                     "name": "cart", "namespace": "shop", "uid": "u-1", "resourceVersion": "7", "annotations": annotations,
                     "labels": labels, "managedFields": [{"manager": "kubelet", "fieldsV1": {"f:spec": {}}}],
                 },
-                "spec": {"nodeName": "n", "hostNetwork": host, "containers": containers, "initContainers": init},
+                "spec": {
+                    "nodeName": "n", "hostNetwork": host, "securityContext": security, "runtimeClassName": class,
+                    "containers": containers, "initContainers": init,
+                },
                 "status": {"phase": "Pending"},
             })
         },

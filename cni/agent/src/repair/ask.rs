@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use netfilter::Wish;
 use redirect::Redirect;
+use redirect::sandbox::Sandboxed;
 use serde::{Deserialize, Serialize};
 
 use super::find::{Identity, NotFound};
@@ -126,10 +127,14 @@ impl fmt::Display for Proven {
 pub enum PodOutcome {
     /// Its namespace was not found.
     NotFound(NotFound),
+    /// It runs in a guest: no rule was read or written, as its packets meet none.
+    Sandboxed(Sandboxed),
     /// Redirected as it should be.
     Right,
     /// Differences from the desired rules.
     Wrong(Vec<String>),
+    /// The desired rules are there, and rules of others take packets before them.
+    Overtaken(Vec<String>),
     /// Rules were written and read back, and nothing contradicts them: what is known of each family that the pod has.
     Proven {
         written: Written,

@@ -81,6 +81,8 @@ pub enum RepairAction {
     Unrepairable(Unrepairable),
     /// Number of unredirected pods.
     Unredirected(usize),
+    /// Number of pods that run in a guest.
+    Sandboxed(usize),
 }
 
 /// A pod, and the redirection that was decided for it when it was observed: whoever acts on it decides nothing again.
@@ -115,13 +117,14 @@ pub struct Controller {
     pace: Pace,
     owners: Owners,
     unredirected: usize,
+    sandboxed: usize,
 }
 
 impl Controller {
     #[must_use]
     pub fn new(rules: Rules, pace: Pace) -> Self {
         let (pods, owners) = (BTreeMap::new(), Owners::default());
-        Self { rules, pods, busy: None, looking: false, pace, owners, unredirected: 0 }
+        Self { rules, pods, busy: None, looking: false, pace, owners, unredirected: 0, sandboxed: 0 }
     }
 
     /// Processes an event; returns actions.
@@ -139,7 +142,11 @@ impl Controller {
         }
         self.start(now, &mut out);
         self.look(now, &mut out);
-        let unredirected = self.pods.values().filter(|known| known.survey.is_unredirected()).count();
+        let sandboxed = self.pods.values().filter(|known| known.sandbox.is_some()).count();
+        if std::mem::replace(&mut self.sandboxed, sandboxed) != sandboxed {
+            out.push(RepairAction::Sandboxed(sandboxed));
+        }
+        let unredirected = self.pods.values().filter(|known| known.survey.is_bypassed()).count();
         if std::mem::replace(&mut self.unredirected, unredirected) != unredirected {
             out.push(RepairAction::Unredirected(unredirected));
         }
@@ -163,7 +170,15 @@ impl Controller {
         for (uid, before) in std::mem::take(&mut self.pods) {
             // An emitted event is not repeated, and neither it nor the state of its rules depends on settings.
             let (emitted, seen, right, survey) = (before.emitted, before.seen, before.right, before.survey);
-            let kept = Tracked { emitted, seen, right, survey, ..Tracked::new(Arc::clone(&before.pod), now) };
+            let sandbox = before.sandbox;
+            let kept = Tracked {
+                emitted,
+                seen,
+                right,
+                survey,
+                sandbox,
+                ..Tracked::new(Arc::clone(&before.pod), now)
+            };
             self.pods.insert(uid.clone(), kept);
             self.observe(before.pod, now, out);
             let Some(known) = self.pods.get_mut(&uid) else { continue };
@@ -190,6 +205,8 @@ impl Controller {
         known.pod = pod;
         known.survey.observe(&known.pod, matches!(scope, RepairScope::In(_)), now);
         known.scope = scope;
+        known.name_shared_accounts(out);
+        known.recognise_sandbox(out);
         if broken.is_none() {
             if is_validated(&known.pod, &self.rules) {
                 self.owners.came_up(known.owner(), known.seen);
@@ -252,6 +269,14 @@ impl Controller {
         known.due = None;
         // A pod that came up while the last request was in flight is left alone, whatever became of that.
         if !known.is_wanted(&self.rules.settings) {
+            return;
+        }
+        // Another pod in its place runs in a guest as well.
+        if known.sandbox.is_some() && matches!(policy, Some(RepairPolicy::Repair | RepairPolicy::Delete)) {
+            if !known.emitted.contains(&Once::Unrepairable) {
+                known.emitted.push(Once::Unrepairable);
+                out.push(RepairAction::Unrepairable(Unrepairable::Sandboxed));
+            }
             return;
         }
         let lifecycle = known.broken.as_ref().map_or(Lifecycle::Again, |broken| broken.lifecycle);

@@ -17,9 +17,12 @@ use protocol::error::with_sources;
 use redirect::config::Config;
 use redirect::found::compare::Difference;
 use redirect::host::Environment;
+use redirect::sandbox::{Sandboxed, by_links};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::ask::{BackendWanted, ChildReply, ChildRequest, PodOutcome, TargetPod, Task, Written};
+use super::ask::{
+    BackendWanted, ChildReply, ChildRequest, Evidence, PodOutcome, Proven, TargetPod, Task, Written,
+};
 use super::find;
 use super::gather::{Gathered, PodNamespace, gather};
 use super::probe;
@@ -63,6 +66,9 @@ fn one(request: &ChildRequest, pod: &TargetPod, gathered: &Gathered) -> PodOutco
     let work = || -> Result<PodOutcome, Failure> {
         netns.enter_for_good()?;
         let mut rtnetlink = Rtnetlink::open()?;
+        if let Some(sandboxed) = sandboxed(&mut rtnetlink, pod.redirect.runtime_class.as_deref())? {
+            return Ok(PodOutcome::Sandboxed(sandboxed));
+        }
         let environment = Environment::read(|name| std::env::var(name).ok())?;
         let config_for = |addresses: &[Address]| {
             pod.redirect.config_for(addresses.iter().map(|address| address.ip), &environment)
@@ -84,6 +90,15 @@ fn one(request: &ChildRequest, pod: &TargetPod, gathered: &Gathered) -> PodOutco
     work().unwrap_or_else(|error| PodOutcome::Failed(error.to_string()))
 }
 
+/// The guest that a pod of this RuntimeClass runs in. Of a pod without a class nothing depends on links that cannot be read.
+fn sandboxed(rtnetlink: &mut Rtnetlink, class: Option<&str>) -> Result<Option<Sandboxed>, Failure> {
+    match rtnetlink.guest_links() {
+        Ok(links) => Ok(by_links(class, &links)),
+        Err(_) if class.is_none() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Addresses of the interface that has the pod's first one: those that ADD decided by, whatever was attached since. All, if none has it.
 fn of_primary_interface(addresses: &[Address], of_pod: &[IpAddr]) -> Vec<Address> {
     let primary = addresses.iter().find(|address| of_pod.first() == Some(&address.ip));
@@ -103,6 +118,8 @@ enum Failure {
     #[error(transparent)]
     NoAddress(#[from] redirect::host::NoLocalAddress),
     #[error("failed to {}", with_sources(.0))]
+    Guest(#[from] netfilter::guest::GuestError),
+    #[error("failed to {}", with_sources(.0))]
     Look(#[from] netfilter::LookError),
     #[error("failed to {}", with_sources(.0))]
     Compare(#[from] netfilter::lack::LackError<netfilter::ground::GroundError>),
@@ -118,9 +135,13 @@ fn compare(rtnetlink: &mut Rtnetlink, config: &Config, addresses: &[Address]) ->
     let mut lacks = lacks(&look()?, config, &addresses, has_routes)?;
     // Foreign rules may or may not keep packets from ours; the probe knows.
     lacks.retain(|lack| !matches!(lack, Lack::Rules(Difference::Foreign(_))));
-    Ok(match lacks.as_slice() {
-        [] => PodOutcome::Right,
-        lacks => PodOutcome::Wrong(lacks.iter().map(ToString::to_string).collect()),
+    let (overtaken, others): (Vec<_>, Vec<_>) =
+        lacks.iter().partition(|lack| matches!(lack, Lack::Rules(Difference::Overtaken(_))));
+    let said = |lacks: &[&Lack]| lacks.iter().map(ToString::to_string).collect();
+    Ok(match (others.as_slice(), overtaken.as_slice()) {
+        ([], []) => PodOutcome::Right,
+        ([], overtaken) => PodOutcome::Overtaken(said(overtaken)),
+        (others, _) => PodOutcome::Wrong(said(others)),
     })
 }
 
@@ -141,15 +162,26 @@ fn repair(
     let backend = programmed.choice.backend.to_string();
     // The rules' own helper address came with them.
     let programmed = rtnetlink.list()?;
-    if let PodOutcome::Wrong(lacks) = compare(rtnetlink, config, &programmed)? {
-        return Ok(PodOutcome::Unproven { written, why: lacks.join("; ") });
-    }
+    let overtaken = match compare(rtnetlink, config, &programmed)? {
+        PodOutcome::Wrong(lacks) => return Ok(PodOutcome::Unproven { written, why: lacks.join("; ") }),
+        PodOutcome::Overtaken(rules) => rules,
+        _ => Vec::new(),
+    };
     // Users and groups of rules and of the probe are the pod's.
     owner::enter()?;
     Ok(match probe::prove(config, addresses) {
-        Ok(families) => PodOutcome::Proven { written, backend, families },
+        Ok(families) => PodOutcome::Proven { written, backend, families: despite(overtaken, families) },
         Err(unproven) => PodOutcome::Unproven { written, why: with_sources(&unproven) },
     })
+}
+
+/// Evidence where rules of others take packets before ours: a packet of the probe that met ours says nothing of those.
+fn despite(overtaken: Vec<String>, mut families: Vec<Proven>) -> Vec<Proven> {
+    if !overtaken.is_empty() {
+        let why = overtaken.join("; ");
+        families.iter_mut().for_each(|proven| proven.evidence = Evidence::Rules { why: why.clone() });
+    }
+    families
 }
 
 /// The node's recorded back end; a malformed record counts as absent.

@@ -162,6 +162,7 @@ impl Worker {
             RepairAction::Exposed(pod) => metrics.redirected(age(&pod)),
             RepairAction::Unrepairable(reason) => metrics.unrepairable(reason),
             RepairAction::Unredirected(pods) => metrics.unredirected(pods),
+            RepairAction::Sandboxed(pods) => metrics.sandboxed(pods),
         }
     }
 
@@ -265,9 +266,15 @@ fn message(news: News) -> (EventReason, String) {
             EventReason::UnredirectedPod,
             format!("traffic of this pod is not redirected as it should be: {differences}; delete it"),
         ),
+        News::Overtaken(rules) => (
+            EventReason::UnredirectedPod,
+            format!("traffic of this pod is not redirected, though its rules are there: {rules}"),
+        ),
         News::Restored => {
             (EventReason::RedirectionRestored, "traffic of this pod is redirected as it should be".to_owned())
         }
+        News::Sandboxed(sandboxed) => (EventReason::SandboxedRuntime, sandboxed.to_string()),
+        News::SharedAccount(containers) => (EventReason::SharedProxyAccount, containers),
         News::Unseen(why) => (
             EventReason::RedirectionUnknown,
             format!("it is not known whether traffic of this pod is redirected: {why}"),

@@ -33,6 +33,8 @@ pub struct EntrySettings {
     pub status_gate: bool,
     /// `millrace_backend`; [`Wish::Auto`] is left out.
     pub backend: Wish,
+    /// `millrace_sandboxed_runtimes: refuse`; left out otherwise.
+    pub refuses_sandboxed: bool,
 }
 
 impl Reader<'_> {
@@ -47,6 +49,7 @@ impl Reader<'_> {
             ambient_detection_retry: self.boolean(&table::AMBIENT_RETRY),
             status_gate: self.read(&table::STATUS_GATE, kind::gate, false),
             backend: self.read(&table::BACKEND, kind::backend, netfilter::Wish::Auto),
+            refuses_sandboxed: self.read(&table::SANDBOXED_RUNTIMES, kind::sandboxed, false),
         }
     }
 }

@@ -128,6 +128,12 @@ pub(super) fn backend(text: &str) -> Result<Wish, Problem> {
     Ok(text.parse().unwrap_or(Wish::Auto))
 }
 
+/// `MILLRACE_SANDBOXED_RUNTIMES`
+pub(super) fn sandboxed(text: &str) -> Result<bool, Problem> {
+    check(&table::SANDBOXED_RUNTIMES, text)?;
+    Ok(text == "refuse")
+}
+
 /// `MILLRACE_REPAIR_FALLBACK`
 pub(super) fn fallback(text: &str) -> Result<Option<RepairPolicy>, Problem> {
     check(&table::REPAIR_FALLBACK, text)?;

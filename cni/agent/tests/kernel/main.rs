@@ -9,6 +9,7 @@
 )]
 
 mod node;
+mod past;
 mod peers;
 mod proof;
 mod stranger;
@@ -33,7 +34,8 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    let mut cases = [whose::CASES, proof::CASES, peers::CASES, stuck::CASES].into_iter().flatten();
+    let mut cases =
+        [whose::CASES, proof::CASES, past::CASES, peers::CASES, stuck::CASES].into_iter().flatten();
     if let Some((name, _)) = rig::process::own_test() {
         let Case(_, work) = cases.find(|case| case.0 == name).unwrap();
         work();

@@ -101,7 +101,12 @@ impl Node {
 
     /// Outcome of a request for pod `cart` of UID `u-1`.
     pub(crate) fn ask(&self, task: Task, addresses: &[&str], annotations: &Value) -> PodOutcome {
-        let request = self.request(task, vec![target(addresses, annotations)]);
+        self.ask_about(task, addresses, cart(annotations))
+    }
+
+    /// The same for this pod.
+    pub(crate) fn ask_about(&self, task: Task, addresses: &[&str], pod: Value) -> PodOutcome {
+        let request = self.request(task, vec![target(addresses, pod)]);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let program = Program(env!("CARGO_BIN_EXE_install-cni").into());
         runtime.block_on(program.ask(&request, LIMIT)).unwrap().outcomes.remove(0)
@@ -109,8 +114,8 @@ impl Node {
 }
 
 /// Pod `cart` with these addresses, as the agent hands it to its child.
-fn target(addresses: &[&str], annotations: &Value) -> TargetPod {
-    let facts: PodFacts = serde_json::from_value(cart(annotations)).unwrap();
+fn target(addresses: &[&str], pod: Value) -> TargetPod {
+    let facts: PodFacts = serde_json::from_value(pod).unwrap();
     let Enrolment::Enrol(redirect) = enrol(&facts).unwrap() else { panic!("it is of the mesh") };
     TargetPod {
         identity: (&facts.metadata).into(),
@@ -179,6 +184,25 @@ pub(crate) fn lose_route() {
         handle.route().del(everywhere(Ipv4Addr::LOCALHOST.into(), link)).execute().await
     });
 }
+
+/// As Kata Containers' tcfilter leaves the calling thread's namespace: whatever comes in by the pod's interface goes to `tap`, and back. The guest's
+/// device is a stand-in.
+pub(crate) fn divert(tap: &'static str) {
+    ask(async |handle| {
+        handle.link().add(LinkVeth::new(tap, "guest").build()).execute().await?;
+        let (pod, guest) = (index(&handle, POD).await?, index(&handle, tap).await?);
+        for (from, to) in [(pod, guest), (guest, pod)] {
+            let from = i32::try_from(from).unwrap();
+            handle.qdisc().add(from).ingress().execute().await?;
+            let filter = handle.traffic_filter(from).add().ingress().protocol(ALL_PROTOCOLS);
+            filter.redirect(to)?.execute().await?;
+        }
+        Ok(())
+    });
+}
+
+/// `ETH_P_ALL` in network order.
+const ALL_PROTOCOLS: u16 = 0x0003_u16.to_be();
 
 /// Runs a closure in a namespace, on a thread of its own.
 pub(crate) fn inside<T: Send + 'static>(file: &Path, work: impl FnOnce() -> T + Send + 'static) -> T {

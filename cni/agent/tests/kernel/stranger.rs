@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A table of somebody else in the calling thread's namespace, `table ip stranger`, whose one rule exempts all packets that leave from
-//! connection tracking. No rule of a nat chain ever sees them, however right it is.
+//! A table of somebody else in the calling thread's namespace, `table ip stranger`. [`untrack`] exempts all packets that leave from connection
+//! tracking: no rule of a nat chain ever sees them, however right it is. [`take`] decides on packets before ours can.
 //!
 //! Four messages of nf_tables, without anything of the system under test in between, and without the tool that few machines have.
 
@@ -27,8 +27,17 @@ pub(crate) const MAKING: u16 = ANSWERED | 0x400;
 const IPV4: u8 = 2;
 const NAME: &[u8] = b"stranger\0";
 const CHAIN: &[u8] = b"out\0";
+/// Of incoming packets, and of outgoing ones.
+const TAKES: [&[u8]; 2] = [b"takes\0", b"takes-out\0"];
+/// `NFT_META_L4PROTO`, `NFT_PAYLOAD_TRANSPORT_HEADER`
+const L4_PROTOCOL: u32 = 16;
+const TRANSPORT_HEADER: u32 = 2;
+/// `NF_INET_PRE_ROUTING`
+pub(crate) const PREROUTING: u32 = 0;
+/// `NF_IP_PRI_NAT_DST`
+pub(crate) const DESTINATION_NAT: i32 = -100;
 /// `NF_INET_LOCAL_OUT`, and where connection tracking has not looked yet (`NF_IP_PRI_RAW`).
-const LOCAL_OUT: u32 = 3;
+pub(crate) const LOCAL_OUT: u32 = 3;
 const RAW: i32 = -300;
 /// `NLA_F_NESTED`
 pub(crate) const NESTED: u16 = 0x8000;
@@ -48,6 +57,42 @@ pub(crate) fn untrack() -> nix::Result<()> {
         message(NEW_CHAIN, MAKING, IPV4, [0, 0], &chain.concat()),
         message(NEW_RULE, MAKING, IPV4, [0, 0], &rule.concat()),
     ])
+}
+
+/// A nat chain of `table ip stranger` for incoming or outgoing packets, at the priority of destination nat, whose one rule leaves a TCP
+/// port as it is: the first chain that decides ends nat for the packet. This is what KubeVirt's virt-launcher writes for its guest's ports, but
+/// that it names the guest.
+///
+/// # Errors
+/// The kernel's errno.
+pub(crate) fn take(hook: u32, priority: i32, port: u16) -> nix::Result<()> {
+    let table = attribute(1, NAME);
+    let name = TAKES[usize::from(hook == LOCAL_OUT)];
+    let at = [attribute(1, &hook.to_be_bytes()), attribute(2, &priority.to_be_bytes())].concat();
+    let chain = [table.clone(), attribute(3, name), attribute(NESTED | 4, &at), attribute(7, b"nat\0")];
+    let expressions = [
+        with_data(b"meta\0", &[(1, 1), (2, L4_PROTOCOL)], None),
+        with_data(b"cmp\0", &[(1, 1), (2, 0)], Some((3, &[6]))),
+        with_data(b"payload\0", &[(1, 1), (2, TRANSPORT_HEADER), (3, 2), (4, 2)], None),
+        with_data(b"cmp\0", &[(1, 1), (2, 0)], Some((3, &port.to_be_bytes()))),
+        with_data(b"counter\0", &[], None),
+        with_data(b"immediate\0", &[(1, 1)], Some((2, &port.to_be_bytes()))),
+        with_data(b"redir\0", &[(1, 1)], None),
+    ];
+    let rule = [table.clone(), attribute(2, name), attribute(NESTED | 4, &expressions.concat())];
+    commit(&[
+        message(NEW_TABLE, MAKING, IPV4, [0, 0], &table),
+        message(NEW_CHAIN, MAKING, IPV4, [0, 0], &chain.concat()),
+        message(NEW_RULE, MAKING, IPV4, [0, 0], &rule.concat()),
+    ])
+}
+
+/// An expression with its numbers, and a value.
+fn with_data(name: &[u8], numbers: &[(u16, u32)], value: Option<(u16, &[u8])>) -> Vec<u8> {
+    let mut data: Vec<u8> =
+        numbers.iter().flat_map(|(kind, number)| attribute(*kind, &number.to_be_bytes())).collect();
+    data.extend(value.into_iter().flat_map(|(kind, value)| attribute(NESTED | kind, &attribute(1, value))));
+    attribute(NESTED | 1, &[attribute(1, name), attribute(NESTED | 2, &data)].concat())
 }
 
 /// Deletes the table, and with it the rule.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules that somebody captured in the pod: how they differ from the plan, and what they do with the packets.
 
+use std::net::IpAddr;
+
 use redirect::found::FoundRules;
 use redirect::found::capture::{self, CaptureError};
 use redirect::found::compare::{Difference, differences_from};
+use redirect::overtaken::overtaken;
 use redirect::verdict::{FoundVerdict, found_verdict};
 use redirect::{Config, config::ConfigError};
 
@@ -26,8 +29,14 @@ impl Captured {
     }
 
     /// Compares rules with what `config` asks for, in the form in which they are.
-    pub(super) fn compare(rules: FoundRules, config: &Config) -> Result<Self, ConfigError> {
-        Ok(Self { differences: differences_from(&rules, config)?, rules })
+    pub(super) fn compare(
+        rules: FoundRules,
+        config: &Config,
+        addresses: &[IpAddr],
+    ) -> Result<Self, ConfigError> {
+        let mut differences = differences_from(&rules, config)?;
+        differences.extend(overtaken(&rules, config, addresses)?);
+        Ok(Self { differences, rules })
     }
 
     /// Verdict on a packet.

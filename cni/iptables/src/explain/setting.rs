@@ -23,6 +23,7 @@ pub(super) enum Source {
     Env(String),
     Flag,
     SecurityContext,
+    PodSecurityContext,
 }
 
 impl Source {
@@ -35,6 +36,7 @@ impl Source {
             Self::Env(_) => "env",
             Self::Flag => "flag",
             Self::SecurityContext => "securityContext",
+            Self::PodSecurityContext => "podSecurityContext",
         }
     }
 
@@ -44,7 +46,7 @@ impl Source {
         match self {
             Self::Annotation(key) => Some(key),
             Self::Env(variable) => Some(variable),
-            Self::Default | Self::Flag | Self::SecurityContext => None,
+            Self::Default | Self::Flag | Self::SecurityContext | Self::PodSecurityContext => None,
         }
     }
 }
@@ -86,6 +88,7 @@ pub(super) fn of_pod(
             PodSource::Annotation(annotation) => Source::Annotation(annotation.key()),
             PodSource::Env(variable) => Source::Env(variable.name().to_owned()),
             PodSource::SecurityContext => Source::SecurityContext,
+            PodSource::PodSecurityContext => Source::PodSecurityContext,
         };
         settings.push(Setting { name: name.to_owned(), value, source, origin: Some(origin) });
     }

@@ -9,6 +9,7 @@ use netfilter::Wish;
 use redirect::host::Environment;
 use redirect::list;
 use redirect::ruleset::Dialect;
+use redirect::sandbox::by_class;
 use redirect::skip::{Exclusions, NamedPod, precheck};
 use redirect::{Enrolment, enrol};
 
@@ -43,7 +44,7 @@ pub(super) fn explain(
         plan.notes.extend(given.ignored.iter().map(ToString::to_string));
         if !captures.is_empty() {
             let rules = Captured::read(captures.iter().map(String::as_str))?;
-            plan.captured = Some(Captured::compare(rules, &plan.config)?);
+            plan.captured = Some(Captured::compare(rules, &plan.config, &plan.addresses)?);
         }
         for packet in matches.get_many::<String>("packet").into_iter().flatten() {
             plan.ask(packet)?;
@@ -117,6 +118,8 @@ fn of_pod(
     let _ = ProcessEnvironment { env: world.env, file: world.file }.resolve(&mut config);
     let mut plan = Plan::new(config, listed, network)?;
     plan.notes.extend(redirect.warnings.iter().map(ToString::to_string));
+    plan.notes.extend(redirect.shared.iter().map(ToString::to_string));
+    plan.notes.extend(by_class(redirect.runtime_class.as_deref()).map(|sandboxed| sandboxed.to_string()));
     Ok(Explanation { subject, decision: Decision::Redirected(Box::new(plan)) })
 }
 

@@ -96,13 +96,14 @@ fn an_entry_of_an_older_agent_leads_to_the_agent_that_is_there() {
 
 #[test]
 fn the_server_is_asked_where_the_agent_does_not_help() {
-    let misses: [(&str, AgentSays); 7] = [
+    let misses: [(&str, AgentSays); 8] = [
         ("absent", no_agent),
         ("late", || Err(AgentError::Late(Duration::from_secs(1)))),
         ("stranger", || Err(AgentError::Stranger { listener: 1000, own: 0 })),
         ("unknown", || Ok(Response::Unknown)),
         ("old", || Ok(Response::Unsupported)),
         ("another uid", || found(|pod| pod["metadata"]["uid"] = "u0".into())),
+        ("of a release without pods' contexts", || found(|pod| pod["spec"]["securityContext"] = Value::Null)),
         ("no pod at all", || Ok(Response::Found { pod: Box::default() })),
     ];
     for (what, agent) in misses {
@@ -110,6 +111,61 @@ fn the_server_is_asked_where_the_agent_does_not_help() {
         outcome.result();
         assert_eq!((outcome.requests, outcome.done.as_slice()), (1, &["enter", "rules"][..]), "{what}");
         assert!(outcome.log.contains("\"told_by\":\"api-server\""), "{what}: {}", outcome.log);
+    }
+}
+
+#[test]
+fn the_pod_s_context_of_an_older_agent_matters_only_where_the_proxy_s_container_has_none() {
+    let outcome = Scene::new("ADD")
+        .with(|scene| {
+            scene.agent = || {
+                found(|pod| {
+                    pod["spec"]["securityContext"] = Value::Null;
+                    pod["spec"]["containers"][1]["securityContext"] =
+                        json!({"runAsUser": 7, "runAsGroup": 7});
+                })
+            };
+        })
+        .run();
+    outcome.result();
+    assert_eq!((outcome.heard.len(), outcome.requests), (1, 0));
+}
+
+#[test]
+fn an_app_that_runs_as_its_proxy_is_in_the_log() {
+    let outcome = Scene::new("ADD")
+        .with(|scene| scene.agent = || found(|pod| pod["spec"]["securityContext"] = json!({"runAsUser": 7})))
+        .run();
+    outcome.result();
+    assert_eq!(outcome.done, ["enter", "rules"]);
+    assert!(outcome.log.contains("container app runs with the proxy's user 7"), "{}", outcome.log);
+}
+
+#[test]
+fn a_pod_of_a_sandboxed_runtime_gets_rules_and_a_warning_or_is_refused() {
+    for (agent, entered) in [
+        ((|| found(|pod| pod["spec"]["runtimeClassName"] = "kata-qemu".into())) as AgentSays, false),
+        (|| found(|pod| pod["spec"]["runtimeClassName"] = "secure".into()), true),
+    ] {
+        let scene = |refuse: bool| {
+            Scene::new("ADD").with(|scene| {
+                scene.agent = agent;
+                scene.site.links.taps.push("tap0_kata".to_owned());
+                if refuse {
+                    scene.conf["millrace_sandboxed_runtimes"] = "refuse".into();
+                }
+            })
+        };
+        let warned = scene(false).run();
+        warned.result();
+        assert_eq!(warned.done.last(), Some(&"rules"));
+        assert!(warned.log.contains("runs this pod in a guest"), "{}", warned.log);
+        let refused = scene(true).run();
+        assert_eq!(refused.exit, Exit::Failure);
+        assert_eq!(refused.done, if entered { &["enter"][..] } else { &[] });
+        for part in ["pods of sandboxed runtimes are refused: runtime class", "sandboxedRuntimes"] {
+            assert!(refused.stdout.contains(part), "{}", refused.stdout);
+        }
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Report {
     pub rules: usize,
     /// Differences, a sentence each.
     pub differences: Vec<String>,
+    /// Traffic that right rules leave alone as well, a sentence each.
+    pub notes: Vec<String>,
 }
 
 /// The name of a form, and whose back ends write it.
@@ -69,6 +71,9 @@ impl Report {
         for difference in &self.differences {
             let _ = writeln!(text, "  * {difference}");
         }
+        for note in &self.notes {
+            let _ = writeln!(text, "note: {note}");
+        }
         text
     }
 
@@ -79,6 +84,7 @@ impl Report {
             "forms": self.forms.iter().map(|form| key(*form)).collect::<Vec<_>>(),
             "rules": self.rules,
             "differences": self.differences,
+            "notes": self.notes,
         })
     }
 }
@@ -95,14 +101,16 @@ mod tests {
             forms: vec![Form::Iptables, Form::Native],
             rules: 12,
             differences: vec!["chain x is missing".into()],
+            notes: vec!["container app runs as the proxy".into()],
         };
         assert_eq!(
             report.text(Output::Human),
             "namespace  /n\nshould be  redirected\nrules      iptables rules in nf_tables (nft-compat, iptables-nft) and native \
-             nftables (inet istio-proxy-*); 12 in all\n\n1 difference:\n  * chain x is missing\n"
+             nftables (inet istio-proxy-*); 12 in all\n\n1 difference:\n  * chain x is missing\nnote: container app runs as the proxy\n"
         );
         let json: Value = serde_json::from_str(&report.text(Output::Json)).unwrap();
         assert_eq!(json["forms"], json!(["iptables", "native"]));
         assert_eq!(json["differences"], json!(["chain x is missing"]));
+        assert_eq!(json["notes"], json!(["container app runs as the proxy"]));
     }
 }

@@ -176,16 +176,33 @@ pub(crate) fn pod() -> impl Strategy<Value = PodFacts> {
     let context = (option::of(any::<i64>()), option::of(any::<i64>()))
         .prop_map(|(run_as_user, run_as_group)| SecurityContext { run_as_user, run_as_group });
     let env = (".{0,6}", ".{0,6}").prop_map(|(name, value)| EnvVar { name, value });
-    let container = (".{0,6}", vec(".{0,6}", 0..3), vec(env, 0..3), option::of(context))
-        .prop_map(|(name, args, env, security_context)| Container { name, args, env, security_context });
+    let of_pod = (option::of(".{0,6}"), option::of(context.clone()));
+    let container =
+        (".{0,6}", vec(".{0,6}", 0..3), vec(env, 0..3), option::of(".{0,6}"), option::of(context)).prop_map(
+            |(name, args, env, restart_policy, security_context)| Container {
+                name,
+                args,
+                env,
+                restart_policy,
+                security_context,
+            },
+        );
     let map = || btree_map(".{0,6}", ".{0,6}", 0..3);
     let metadata = (".{0,6}", ".{0,6}", ".{0,6}", map(), map()).prop_map(
         |(name, namespace, uid, labels, annotations)| Metadata { name, namespace, uid, labels, annotations },
     );
-    (metadata, any::<bool>(), vec(container.clone(), 0..3), vec(container, 0..3)).prop_map(
-        |(metadata, host_network, init_containers, containers)| PodFacts {
-            metadata,
-            spec: Spec { host_network, init_containers, containers },
+    (metadata, any::<bool>(), of_pod, vec(container.clone(), 0..3), vec(container, 0..3)).prop_map(
+        |(metadata, host_network, (runtime_class_name, security_context), init_containers, containers)| {
+            PodFacts {
+                metadata,
+                spec: Spec {
+                    host_network,
+                    runtime_class_name,
+                    security_context,
+                    init_containers,
+                    containers,
+                },
+            }
         },
     )
 }

@@ -69,4 +69,11 @@ pub enum Difference {
     /// A rule of somebody else comes before one of ours and may keep packets from it.
     #[error("rule {} of {} is somebody else's and comes before ours: {}", .0.position, .0.place, .0.rule)]
     Foreign(RuleOf),
+    /// A rule of somebody else, in a nat chain that the kernel runs before ours, takes packets that ours would redirect.
+    #[error(
+        "rule {} of {} is somebody else's and takes packets past the proxy, as the kernel runs its chain before ours (registered later, or with a \
+         lower priority): {}; have that chain registered with a priority above -100, or before the pod's ADD",
+        .0.position, .0.place, .0.rule
+    )]
+    Overtaken(RuleOf),
 }

@@ -62,7 +62,7 @@ impl FoundTable {
         self.family == FoundFamily::Inet && Table::ALL.iter().any(|known| self.name == known.native_name())
     }
 
-    pub(super) fn is_of_iptables(&self) -> bool {
+    pub(crate) fn is_of_iptables(&self) -> bool {
         self.family != FoundFamily::Inet && Table::ALL.iter().any(|known| self.name == known.name())
     }
 

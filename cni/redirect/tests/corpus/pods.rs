@@ -72,6 +72,21 @@ fn compare(got: &Outcome, want: &Outcome) -> Option<String> {
     got.iter().zip(want).find_map(|(got, want)| difference(got, &wanted(want)))
 }
 
+/// Pods whose proxy runs as the pod does, which upstream's plugin does not look at (deviation 130). Without the pod's context they end alike.
+const BY_POD: [&str; 1] = ["p2"];
+
+/// As upstream reads it.
+fn decide_like_upstream(case: &Case) -> Outcome {
+    let mut pod = case.pod.clone();
+    let is_by_pod = BY_POD.contains(&pod.metadata.name.as_str());
+    if is_by_pod {
+        pod.spec.security_context = None;
+    }
+    let decided = decide(&Case { net: case.net.clone(), pod, outcome: Outcome::Skip });
+    assert_eq!(decided != decide(case), is_by_pod, "{}", case.pod.metadata.name);
+    decided
+}
+
 #[test]
 fn every_pod_ends_as_upstream_ends_it() {
     let cases: Vec<Case> = recorded("pods/random.json");
@@ -79,7 +94,7 @@ fn every_pod_ends_as_upstream_ends_it() {
     let differences: Vec<String> = cases
         .iter()
         .filter_map(|case| {
-            let difference = compare(&decide(case), &case.outcome)?;
+            let difference = compare(&decide_like_upstream(case), &case.outcome)?;
             Some(format!("{} {} {difference}", case.pod.metadata.name, case.net))
         })
         .collect();

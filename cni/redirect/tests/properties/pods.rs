@@ -48,6 +48,13 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
+fn context() -> impl Strategy<Value = Option<SecurityContext>> {
+    let id = || option::of(prop_oneof![any::<i64>(), select(vec![0, 1337, 2000])]);
+    option::of(
+        (id(), id()).prop_map(|(run_as_user, run_as_group)| SecurityContext { run_as_user, run_as_group }),
+    )
+}
+
 fn container() -> impl Strategy<Value = Container> {
     let names = vec!["app", "istio-proxy", "istio-proxy", "istio-proxy", "istio-init"];
     let env = (
@@ -56,14 +63,16 @@ fn container() -> impl Strategy<Value = Container> {
     );
     let env = env.prop_map(|(name, value)| EnvVar { name: name.to_owned(), value });
     let args = vec(select(vec!["proxy", "sidecar", "router", ""]).prop_map(str::to_owned), 0..3);
-    let context = option::of((option::of(any::<i64>()), option::of(any::<i64>())));
-    (select(names), args, vec(env, 0..4), context).prop_map(|(name, args, env, context)| Container {
-        name: name.to_owned(),
-        args,
-        env,
-        security_context: context
-            .map(|(run_as_user, run_as_group)| SecurityContext { run_as_user, run_as_group }),
-    })
+    let restart = option::of(Just("Always".to_owned()));
+    (select(names), args, vec(env, 0..4), restart, context()).prop_map(
+        |(name, args, env, restart_policy, security_context)| Container {
+            name: name.to_owned(),
+            args,
+            env,
+            restart_policy,
+            security_context,
+        },
+    )
 }
 
 fn pod() -> impl Strategy<Value = PodFacts> {
@@ -71,13 +80,16 @@ fn pod() -> impl Strategy<Value = PodFacts> {
         ANNOTATIONS.map(Annotation::key).into_iter().chain(["sidecar.istio.io/inject"]).collect::<Vec<_>>();
     let annotations = btree_map(select(keys).prop_map(str::to_owned), value(), 0..3);
     let containers = || vec(container(), 0..2);
-    (annotations, any::<bool>(), containers(), containers()).prop_map(
-        |(mut annotations, injected, init, containers)| {
+    (annotations, any::<bool>(), context(), containers(), containers()).prop_map(
+        |(mut annotations, injected, security_context, init_containers, containers)| {
             if injected {
                 annotations.insert("sidecar.istio.io/status".to_owned(), String::new());
             }
             let metadata = Metadata { annotations, ..Metadata::default() };
-            PodFacts { metadata, spec: Spec { init_containers: init, containers, ..Spec::default() } }
+            PodFacts {
+                metadata,
+                spec: Spec { security_context, init_containers, containers, ..Spec::default() },
+            }
         },
     )
 }
@@ -99,6 +111,26 @@ proptest! {
                 let ruleset = ruleset(&config).unwrap();
                 prop_assert!(ruleset.families().all(|family| restore(&ruleset, family).ends_with("COMMIT\n")));
             }
+        }
+    }
+
+    #[test]
+    fn a_pod_s_context_is_that_of_each_container_that_says_nothing(pod in pod()) {
+        let mut written_out = pod.clone();
+        let of_pod = written_out.spec.security_context.take().unwrap_or_default();
+        for container in written_out.spec.init_containers.iter_mut().chain(&mut written_out.spec.containers) {
+            let own = container.security_context.unwrap_or_default();
+            container.security_context = Some(SecurityContext {
+                run_as_user: own.run_as_user.or(of_pod.run_as_user),
+                run_as_group: own.run_as_group.or(of_pod.run_as_group),
+            });
+        }
+        let proxies = pod.spec.init_containers.iter().chain(&pod.spec.containers);
+        // Of several proxies a later one without a context leaves an earlier one's, as upstream reads them.
+        prop_assume!(proxies.filter(|container| container.name == "istio-proxy").count() < 2);
+        if let (Ok(Enrolment::Enrol(whole)), Ok(Enrolment::Enrol(out))) = (enrol(&pod), enrol(&written_out)) {
+            prop_assert_eq!((&whole.uid.value, &whole.gid.value), (&out.uid.value, &out.gid.value));
+            prop_assert_eq!(&whole.shared, &out.shared);
         }
     }
 

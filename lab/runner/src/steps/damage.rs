@@ -107,6 +107,12 @@ async fn tracked(world: &mut LabWorld) -> Step {
     disturb(world, Disturbance::Tracked).await
 }
 
+/// In a table of its own, at the priority of ours: as KubeVirt's virt-launcher does for the ports of its guest, but that the pod's app answers.
+#[when(regex = r"^another program writes nat rules for its TCP port (\d+)$")]
+async fn overtaken(world: &mut LabWorld, port: u16) -> Step {
+    disturb(world, Disturbance::Overtaken(port)).await
+}
+
 /// The text is upstream's, word for word: the reference corpora say so.
 #[given(regex = "^(iptables-nft|iptables-legacy) writes upstream's rules into its namespace$")]
 #[when(regex = "^(iptables-nft|iptables-legacy) writes upstream's rules into its namespace$")]

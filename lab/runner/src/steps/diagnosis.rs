@@ -112,6 +112,15 @@ fn differs_only(world: &mut LabWorld, fragment: String) -> Step {
     expect(found.len() == 1, || format!("the differences are {found:#?}"))
 }
 
+/// Beside the differences, which decide the exit code.
+#[then(regex = r#"^the diagnosis notes "(.*)"$"#)]
+fn notes(world: &mut LabWorld, fragment: String) -> Step {
+    let answer = world.answer()?;
+    let notes = answer.json()["notes"].as_array().cloned().unwrap_or_default();
+    let said = notes.iter().filter_map(|note| note.as_str()).any(|note| note.contains(&fragment));
+    expect(said, || format!("it answered {answer:?}"))
+}
+
 #[then(regex = r#"^its rules are in the forms? "(.*)"$"#)]
 fn forms(world: &mut LabWorld, wanted: String) -> Step {
     let found = world.answer()?.json()["forms"].clone();

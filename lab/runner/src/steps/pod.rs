@@ -107,6 +107,22 @@ fn identity(world: &mut LabWorld, uid: i64, gid: i64) -> Step {
     Ok(())
 }
 
+/// By the pod's `securityContext`; its container has none of its own.
+#[given(regex = r"^its proxy runs as the pod does, as user (\d+) and group (\d+)$")]
+fn identity_of_pod(world: &mut LabWorld, uid: i64, gid: i64) -> Step {
+    let proxy = proxy(world)?;
+    (proxy.uid, proxy.gid) = (None, None);
+    world.it()?.run_as = Some((uid, gid));
+    Ok(())
+}
+
+/// The node's runtime runs it as any other pod: what is in a guest is told by the class alone.
+#[given(regex = r#"^its runtime class is "([^"]+)"$"#)]
+fn runtime_class(world: &mut LabWorld, class: String) -> Step {
+    world.it()?.runtime_class = Some(class);
+    Ok(())
+}
+
 #[given("it has users of its own")]
 fn own_users(world: &mut LabWorld) -> Step {
     world.it()?.own_users = true;

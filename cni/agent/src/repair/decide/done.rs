@@ -60,6 +60,12 @@ impl Controller {
                 known.right = Some(Right::new(at, known.broken.as_ref().map(|broken| &broken.run)));
                 return;
             }
+            ActionResult::Repaired(PodOutcome::Sandboxed(sandboxed)) => {
+                out.push(RepairAction::Ended(policy, RepairResult::Fail, took));
+                known.is_sandboxed(sandboxed, out);
+                known.due = Some(now);
+                return;
+            }
             ActionResult::Accepted | ActionResult::Vanished => return,
             ActionResult::Repaired(outcome) => failure(&outcome),
             ActionResult::Failed(why) => (Unrepairable::RulesRefused, why),

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use redirect::sandbox::Sandboxed;
+
 use crate::settings::RepairPolicy;
 
 /// Events on a pod.
@@ -26,8 +28,14 @@ pub enum News {
     Unrepairable(String, Option<RepairPolicy>),
     /// It is not redirected, though its validation did not say so: the differences.
     Unredirected(String),
+    /// Rules of others take its packets before ours: the rules.
+    Overtaken(String),
     /// Redirected again.
     Restored,
+    /// It runs in a guest, whose packets meet no rules.
+    Sandboxed(Sandboxed),
+    /// Containers of the application run with the proxy's user or group: a sentence each.
+    SharedAccount(String),
     /// Its rules cannot be read repeatedly, and why.
     Unseen(String),
 }

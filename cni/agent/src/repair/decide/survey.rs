@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::pace::after;
-use super::{Controller, Enrolled, News, PodOutcome, RepairAction, Time, Tracked};
+use super::{Controller, Enrolled, News, PodOutcome, RepairAction, RepairScope, Time, Tracked};
 use crate::pods::NodePod;
 
 /// Debounce: pods come in crowds; one process surveys all that came meanwhile.
@@ -26,6 +26,8 @@ enum Seen {
     Right,
     Suspect,
     Unredirected,
+    /// Rules of others take packets before ours: nothing that the agent does ends that.
+    Overtaken,
 }
 
 /// State of a pod's rules.
@@ -49,12 +51,22 @@ impl Survey {
         self.seen == Seen::Unredirected
     }
 
+    /// True if traffic is known to bypass the proxy, whatever ends that.
+    pub(super) fn is_bypassed(&self) -> bool {
+        matches!(self.seen, Seen::Unredirected | Seen::Overtaken)
+    }
+
     pub(super) fn due(&self) -> Option<Time> {
         self.due
     }
 
     pub(super) fn is_right(&mut self) {
         *self = Self { seen: Seen::Right, addresses: std::mem::take(&mut self.addresses), ..Self::default() };
+    }
+
+    /// Rules say nothing of this pod: it counts neither as redirected nor as unredirected.
+    pub(super) fn is_unprovable(&mut self) {
+        *self = Self { addresses: std::mem::take(&mut self.addresses), ..Self::default() };
     }
 
     /// A pod is looked at when it has an address, which it gets with its rules, and when that is another one.
@@ -72,23 +84,29 @@ impl Survey {
         (self.due, self.asked) = (None, true);
     }
 
-    /// Takes the outcome of a survey; returns an event.
-    fn looked(&mut self, outcome: Option<PodOutcome>, now: Time) -> Option<News> {
+    /// Takes the outcome of a survey; returns an event. Whoever runs a guest in a pod writes rules for it long after ADD.
+    fn looked(&mut self, outcome: Option<PodOutcome>, has_guest: bool, now: Time) -> Option<News> {
         self.suspected = outcome.is_none();
         match outcome {
             Some(PodOutcome::Right) => {
-                let was_told = self.is_unredirected() || self.attempts >= PATIENCE;
+                let was_told = self.is_bypassed() || self.attempts >= PATIENCE;
                 self.is_right();
+                self.due = has_guest.then_some(now + LATER);
                 was_told.then_some(News::Restored)
             }
             Some(PodOutcome::Wrong(differences)) => {
                 let before = self.seen;
                 let (seen, wait) = match before {
-                    Seen::Nothing | Seen::Right => (Seen::Suspect, AGAIN),
+                    Seen::Nothing | Seen::Right | Seen::Overtaken => (Seen::Suspect, AGAIN),
                     Seen::Suspect | Seen::Unredirected => (Seen::Unredirected, LATER),
                 };
                 (self.seen, self.due, self.attempts) = (seen, Some(now + wait), 0);
                 (before == Seen::Suspect).then(|| News::Unredirected(summary(&differences)))
+            }
+            Some(PodOutcome::Overtaken(rules)) => {
+                let before = std::mem::replace(&mut self.seen, Seen::Overtaken);
+                (self.due, self.attempts) = (Some(now + LATER), 0);
+                (before != Seen::Overtaken).then(|| News::Overtaken(summary(&rules)))
             }
             other => {
                 self.attempts += 1;
@@ -152,7 +170,12 @@ impl Controller {
             if !std::mem::take(&mut known.survey.asked) {
                 continue;
             }
-            let Some(news) = known.survey.looked(outcome, now) else { continue };
+            if let Some(PodOutcome::Sandboxed(sandboxed)) = outcome {
+                known.is_sandboxed(sandboxed, out);
+                continue;
+            }
+            let has_guest = matches!(&known.scope, RepairScope::In(redirect) if !redirect.virtual_interfaces.value.is_empty());
+            let Some(news) = known.survey.looked(outcome, has_guest, now) else { continue };
             let acts = self.rules.settings.act_on_unredirected && known.broken.is_none();
             if acts && matches!(news, News::Unredirected(_)) {
                 known.since = now;

@@ -13,6 +13,8 @@ mod conflict;
 mod failing;
 #[path = "meanwhile_tests.rs"]
 mod meanwhile;
+#[path = "sandboxed_tests.rs"]
+mod sandboxed;
 #[path = "unredirected_tests.rs"]
 mod unredirected;
 
@@ -142,6 +144,7 @@ fn words(action: &RepairAction) -> String {
         RepairAction::Exposed(pod) => format!("{} redirects", name(pod)),
         RepairAction::Unrepairable(reason) => format!("unrepairable: {}", reason.name()),
         RepairAction::Unredirected(pods) => format!("unredirected: {pods}"),
+        RepairAction::Sandboxed(pods) => format!("sandboxed: {pods}"),
     }
 }
 

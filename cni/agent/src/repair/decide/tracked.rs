@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use redirect::sandbox::{Sandboxed, by_class};
+
 use super::owners;
 use super::right::Right;
 use super::survey::Survey;
@@ -27,6 +29,7 @@ pub(super) enum Once {
     /// Its repair failed time and again.
     KeepsFailing,
     Spared,
+    SharedAccount,
 }
 
 /// State of a pod.
@@ -48,6 +51,8 @@ pub(super) struct Tracked {
     pub(super) seen: Time,
     /// Since when its rules are known to be correct.
     pub(super) right: Option<Right>,
+    /// The guest that it runs in.
+    pub(super) sandbox: Option<Sandboxed>,
 }
 
 impl Tracked {
@@ -65,6 +70,7 @@ impl Tracked {
             survey: Survey::default(),
             seen: now,
             right: None,
+            sandbox: None,
         }
     }
 
@@ -81,6 +87,36 @@ impl Tracked {
             }
             RepairScope::Out | RepairScope::Impossible(_) => None,
         }
+    }
+
+    /// It runs in a guest: its rules prove nothing, and neither writing them nor another pod in its place helps.
+    pub(super) fn is_sandboxed(&mut self, sandboxed: Sandboxed, out: &mut Vec<RepairAction>) {
+        self.survey.is_unprovable();
+        if self.sandbox.is_none() {
+            out.push(RepairAction::Tell(Arc::clone(&self.pod), News::Sandboxed(sandboxed.clone())));
+        }
+        self.sandbox = Some(sandboxed);
+    }
+
+    /// Recognises a guest by the pod's RuntimeClass.
+    pub(super) fn recognise_sandbox(&mut self, out: &mut Vec<RepairAction>) {
+        let RepairScope::In(redirect) = &self.scope else { return };
+        if self.sandbox.is_none()
+            && let Some(sandboxed) = by_class(redirect.runtime_class.as_deref())
+        {
+            self.is_sandboxed(sandboxed, out);
+        }
+    }
+
+    /// Emits an event once if rules cannot tell the application's traffic from the proxy's.
+    pub(super) fn name_shared_accounts(&mut self, out: &mut Vec<RepairAction>) {
+        let RepairScope::In(redirect) = &self.scope else { return };
+        if redirect.shared.is_empty() || self.emitted.contains(&Once::SharedAccount) {
+            return;
+        }
+        let said: Vec<String> = redirect.shared.iter().map(ToString::to_string).collect();
+        self.emitted.push(Once::SharedAccount);
+        out.push(RepairAction::Tell(Arc::clone(&self.pod), News::SharedAccount(said.join("; "))));
     }
 
     pub(super) fn has_label(&self, settings: &RepairSettings) -> bool {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use protocol::agent::{RequestKind, Response};
 use protocol::pod::PodFacts;
 use redirect::found::FoundRules;
+use redirect::sandbox::GuestLinks;
 use serde_json::{Value, json};
 
 use crate::agent::AgentError;
@@ -53,7 +54,7 @@ pub(super) struct Outcome {
 pub(super) fn pod_json() -> Value {
     json!({"kind": "Pod", "metadata": {"name": "cart", "namespace": "shop", "uid": "u1",
             "annotations": {"sidecar.istio.io/status": "{}"}},
-        "spec": {"containers": [{"name": "app"}, {"name": "istio-proxy", "args": ["proxy", "sidecar"]}]}})
+        "spec": {"securityContext": {}, "containers": [{"name": "app"}, {"name": "istio-proxy", "args": ["proxy", "sidecar"]}]}})
 }
 
 pub(super) fn found(change: impl Fn(&mut Value)) -> Result<Response, AgentError> {
@@ -101,6 +102,7 @@ impl Scene {
                 ours: false,
                 found: FoundRules::default(),
                 fails: false,
+                links: GuestLinks::default(),
             },
         }
     }
