@@ -72,7 +72,7 @@ fn compare(got: &Outcome, want: &Outcome) -> Option<String> {
     got.iter().zip(want).find_map(|(got, want)| difference(got, &wanted(want)))
 }
 
-/// Pods whose proxy runs as the pod does, which upstream's plugin does not look at (deviation 130). Without the pod's context they end alike.
+/// Pods whose proxy runs as the pod does, which upstream's plugin does not look at (deviation 133). Without the pod's context they end alike.
 const BY_POD: [&str; 1] = ["p2"];
 
 /// As upstream reads it.
