@@ -54,6 +54,19 @@ Feature: Values that cannot be are refused, all of them at once
     When manifests are rendered with "--set statusGate=agent"
     Then it ends with exit code 1 and says "statusGate: "agent" contradicts hostNetwork: false: "
 
+  @mutant:ambient-accepted
+  Scenario Outline: Ambient mode is rejected unless its operator accepts that nothing serves it: <value>
+    When manifests are rendered with "--set <value>"
+    Then it ends with exit code 1 and says "<given> contradicts ambient.acceptUnredirected: false: this node agent serves sidecars only"
+    And it says "remove it, or set ambient.acceptUnredirected: true"
+    And nothing is rendered
+
+    Examples:
+      | value                    | given                        |
+      | ambient.enabled=true     | ambient.enabled: true        |
+      | profile=ambient          | profile: "ambient"           |
+      | env.AMBIENT_ENABLED=TRUE | env.AMBIENT_ENABLED: "TRUE"  |
+
   @mutant:usage-ends-with-1
   Scenario: A command line that cannot be is told apart from values
     When manifests are rendered with "--no-such-option"

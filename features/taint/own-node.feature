@@ -32,3 +32,11 @@ Feature: The agent minds the taint of its own node
     Given the chart's value "taint.name" is "example.com/theirs"
     When the node agent is deployed
     Then the node has the taints "cni.istio.io/not-ready"
+
+  @mutant:own-patch-beats-watch
+  Scenario: Another writer puts it back while the watch still brings the agent's own change
+    Given the API server drips 500 bytes every 20 ms on a watch of nodes
+    And the node agent is ready
+    And the node has the taints "example.com/theirs"
+    When somebody taints the node with "cni.istio.io/not-ready"
+    Then the node has the taints "example.com/theirs"

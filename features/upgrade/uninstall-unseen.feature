@@ -36,6 +36,7 @@ Feature: What nobody tells of is told by what the API server refuses
   @mutant:refused-once
   Scenario Outline: An API server that has just started answers <code> until its caches are filled
     When the API server answers <code> on a get of daemonsets.apps the first 4 times
+    And the API server answers <code> on a get of namespaces the first 4 times
     And the node agent's pod is evicted
     Then what is installed was not touched
     And another pod of the node agent is ready within 40 s
@@ -44,6 +45,31 @@ Feature: What nobody tells of is told by what the API server refuses
       | code |
       | 403  |
       | 401  |
+
+  @mutant:rotated-is-gone
+  Scenario: Signing keys are rotated, and the pod is evicted before its kubelet has another token
+    When the API server restarts with other signing keys
+    And the node agent's pod is evicted
+    Then what is installed was not touched
+    And another pod of the node agent is ready within 40 s
+
+  @mutant:rotated-is-gone
+  Scenario: A pod that starts between two agents while signing keys are rotated waits
+    Given pod "cart" of the mesh
+    And exposure of pod "cart" is measured
+    When the API server restarts with other signing keys
+    And the kubelet starts the node agent's containers no more
+    And the node agent's pod is evicted
+    And "cart" starts
+    Then it does not start: code 11, "it answered 401"
+    And exposure of pod "cart" was 0
+
+  @mutant:refused-for-one-is-gone
+  Scenario: A token that is refused for the DaemonSet and accepted for anything else has an account
+    When the API server answers 401 on a watch of daemonsets.apps
+    And the API server answers 401 on a get of daemonsets.apps
+    And the node agent's pod is evicted
+    Then what is installed was not touched
 
   @mutant:expired-is-gone @mutant:unauthorized-uninstalls
   Scenario: The token has expired, as its kubelet could not renew it

@@ -65,6 +65,8 @@ label! {
         SharedProxyAccount = "SharedProxyAccount",
         /// An enrolled pod's rules cannot be read, again and again.
         RedirectionUnknown = "RedirectionUnknown",
+        /// A pod is in ambient mode, which nothing serves on this node.
+        AmbientPod = "AmbientPodNotRedirected",
         /// Another writer keeps reverting our configuration.
         CniConfigFight = "CniConfigFight",
         /// A changed setting was rejected.
@@ -95,7 +97,7 @@ impl EventReason {
     /// Reporting component; `cni-repair` is upstream's.
     const fn component(self) -> &'static str {
         match self {
-            Self::CniConfigFight | Self::SettingRefused => "install-cni",
+            Self::CniConfigFight | Self::SettingRefused | Self::AmbientPod => "install-cni",
             Self::NodeTainted | Self::NodeUntainted | Self::NodeTaintFailed => "istio-cni-taint",
             _ => "cni-repair",
         }

@@ -29,10 +29,12 @@
 //! | [`pods`] | the node's pods as the API server tells of them |
 //! | [`serve`] | the sockets that the plugin talks to |
 //! | [`repair`] | pods that came up without redirection |
+//! | [`ambient`] | pods of ambient mode, which nothing serves here |
 //! | `time` | delays |
 //! | [`taint`] | nodes that carry a taint until the plugin is ready there |
 
 mod accept;
+pub mod ambient;
 pub mod api;
 pub mod cli;
 pub mod conflist;

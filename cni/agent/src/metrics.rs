@@ -67,6 +67,7 @@ struct Series {
     restarts: Counters<2>,
     unredirected: Gauge,
     sandboxed: Gauge,
+    ambient: Gauge,
     unrepairable: Counters<1>,
     events_dropped: Counter,
     lines_skipped: Counters<1>,
@@ -94,6 +95,7 @@ impl Default for Series {
             restarts: Counters::default(),
             unredirected: Gauge::default(),
             sandboxed: Gauge::default(),
+            ambient: Gauge::default(),
             unrepairable: Counters::default(),
             events_dropped: Counter::default(),
             lines_skipped: Counters::default(),
@@ -179,6 +181,11 @@ impl Series {
             "millrace_sandboxed_pods",
             "Enrolled pods of the node that run in a guest, whose packets meet no rules",
             &self.sandboxed,
+        );
+        add.metric(
+            "millrace_ambient_pods",
+            "Pods of the node in ambient mode, whose traffic nothing redirects to ztunnel",
+            &self.ambient,
         );
         add.metric(
             "millrace_unrepairable_pods",
@@ -301,6 +308,11 @@ impl Metrics {
     /// Sets the number of enrolled pods that run in a guest.
     pub fn sandboxed(&self, pods: usize) {
         self.0.all.sandboxed.set(i64::try_from(pods).unwrap_or(i64::MAX));
+    }
+
+    /// Sets the number of pods in ambient mode.
+    pub fn ambient(&self, pods: usize) {
+        self.0.all.ambient.set(i64::try_from(pods).unwrap_or(i64::MAX));
     }
 
     pub fn add(&self, phase: AddPhase, result: AddResult, took: Duration) {

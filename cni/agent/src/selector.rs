@@ -4,6 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+use serde_json::Value;
+
 /// Malformed selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("selector {0:?} cannot be read")]
@@ -58,7 +61,9 @@ pub const FIELDS: [&str; 10] = [
 ];
 
 impl Requirement {
-    fn holds(&self, values: &BTreeMap<String, String>) -> bool {
+    /// True if labels or fields meet it.
+    #[must_use]
+    pub fn holds(&self, values: &BTreeMap<String, String>) -> bool {
         let value = values.get(&self.key);
         match &self.operator {
             Operator::In(list) => value.is_some_and(|value| list.contains(value)),
@@ -96,6 +101,44 @@ pub fn fields(text: &str) -> Result<Vec<Requirement>, BadSelector> {
         Some(unknown) => Err(BadSelector(unknown.key.clone())),
         None => Ok(fields),
     }
+}
+
+/// Reads a `LabelSelector` of the API; `null` selects everything.
+///
+/// # Errors
+/// An operator that does not exist, or other than an object.
+pub fn of_object(selector: &Value) -> Result<Vec<Requirement>, BadSelector> {
+    let bad = || BadSelector(selector.to_string());
+    let raw: Option<LabelSelector> = serde_json::from_value(selector.clone()).map_err(|_| bad())?;
+    let LabelSelector { match_labels, match_expressions } = raw.unwrap_or_default();
+    let labels = match_labels.into_iter();
+    let labels = labels.map(|(key, value)| Ok(Requirement { key, operator: Operator::In(vec![value]) }));
+    let expressions = match_expressions.into_iter().map(|LabelExpression { key, operator, values }| {
+        let operator = match operator.as_str() {
+            "In" => Operator::In(values),
+            "NotIn" => Operator::NotIn(values),
+            "Exists" => Operator::Exists,
+            "DoesNotExist" => Operator::Absent,
+            _ => return Err(bad()),
+        };
+        Ok(Requirement { key, operator })
+    });
+    labels.chain(expressions).collect()
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct LabelSelector {
+    match_labels: BTreeMap<String, String>,
+    match_expressions: Vec<LabelExpression>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LabelExpression {
+    key: String,
+    operator: String,
+    values: Vec<String>,
 }
 
 fn requirements(text: &str) -> Result<Vec<Requirement>, BadSelector> {
@@ -156,6 +199,35 @@ mod tests {
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn selectors_of_objects_select_as_the_api_server_does() {
+        let labels = map(&[("app", "cart"), ("tier", "front")]);
+        for (selector, selects) in [
+            (serde_json::json!(null), true),
+            (serde_json::json!({}), true),
+            (serde_json::json!({"matchLabels": {"app": "cart"}}), true),
+            (serde_json::json!({"matchLabels": {"app": "till"}}), false),
+            (
+                serde_json::json!({"matchLabels": {"app": "cart"}, "matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}),
+                false,
+            ),
+            (
+                serde_json::json!({"matchExpressions": [{"key": "other", "operator": "NotIn", "values": ["x"]}]}),
+                true,
+            ),
+            (serde_json::json!({"matchExpressions": [{"key": "tier", "operator": "Exists"}]}), true),
+        ] {
+            let read = of_object(&selector).unwrap();
+            assert_eq!(read.iter().all(|one| one.holds(&labels)), selects, "{selector}");
+        }
+        for bad in [
+            serde_json::json!("app=cart"),
+            serde_json::json!({"matchExpressions": [{"key": "a", "operator": "Like"}]}),
+        ] {
+            assert!(of_object(&bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@
 //! | [`lease`], `elect` | leader election: decision; requests |
 //! | [`options`], `flags`, `run` | the command line; the process |
 //! | `follow`, `controller`, `actions` | watches; the controller; patches |
-//! | `own` | the controller of the agent's own node |
+//! | `own`, `newest` | the controller of the agent's own node; the newest node that it knows |
 
 mod actions;
 mod controller;
@@ -46,6 +46,7 @@ mod follow;
 pub mod lease;
 pub mod life;
 pub mod model;
+mod newest;
 pub mod options;
 mod own;
 pub mod rules;

@@ -136,7 +136,21 @@ nothing.
 {{- if and (has .backend (list "iptables-nft" "iptables-legacy")) (not .iptablesTools) -}}
 {{- fail (printf "backend: %q contradicts iptablesTools: false: the image has no iptables tools; set backend: auto, nft-compat or nft, or name an image that has them and set iptablesTools: true" .backend) -}}
 {{- end -}}
+{{- include "istio-cni.ambient" . -}}
 {{- include "istio-cni.limits" . -}}
+{{- end -}}
+
+{{- /* Ambient mode, which this agent does not serve, wherever it comes from. */ -}}
+{{- define "istio-cni.ambient" -}}
+{{- $given := "" -}}
+{{- if .ambient.enabled -}}
+{{- $given = ternary "profile: \"ambient\"" "ambient.enabled: true" (eq .profile "ambient") -}}
+{{- else if has (get .env "AMBIENT_ENABLED") (list "1" "t" "T" "true" "TRUE" "True") -}}
+{{- $given = printf "env.AMBIENT_ENABLED: %q" .env.AMBIENT_ENABLED -}}
+{{- end -}}
+{{- if and $given .enabled (not .ambient.acceptUnredirected) -}}
+{{- fail (printf "%s contradicts ambient.acceptUnredirected: false: this node agent serves sidecars only, and pods of ambient mode would start without redirection, past ztunnel; remove it, or set ambient.acceptUnredirected: true" $given) -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* What no other value contradicts and is refused all the same: an image that nobody named, two agents on one node, a second value of what the pod says of itself. */ -}}

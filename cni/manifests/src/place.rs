@@ -5,6 +5,9 @@
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyPrefix(pub &'static str);
 
+/// Values of an `IstioOperator`.
+pub(crate) const OPERATOR: KeyPrefix = KeyPrefix("spec.values.cni.");
+
 /// Top-level keys of ours that are never below `cni`.
 pub(crate) const OUTSIDE: [&str; 7] =
     ["global", "istio_cni", "ownerName", "pilot", "platform", "revision", "sidecarInjectorWebhook"];

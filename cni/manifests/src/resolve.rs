@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::check;
 use crate::layers::{Family, defaults, get, overlay, put, settle_null, take_out};
 use crate::mistake::{GivenValue, Mistake, Mistakes};
-use crate::place::KeyPrefix;
+use crate::place::{KeyPrefix, OPERATOR};
 use crate::skew::Minor;
 use crate::spelling;
 use crate::values::{Backend, POD_FIELDS, Provider, Release, ResourceScope, StatusGate, Values};
@@ -105,6 +105,7 @@ impl Values {
         values.release = context.release.clone();
         values.all = all;
         let mut mistakes = contradictions(&values, context.place);
+        mistakes.0.extend(ambient(&values, context));
         mistakes.0.extend(limits(&values, context));
         mistakes.none()?;
         Ok(values)
@@ -156,6 +157,33 @@ fn contradictions(values: &Values, place: KeyPrefix) -> Mistakes {
     }
     mistakes.0.extend(without_tools(values, place));
     mistakes
+}
+
+/// Rejects ambient mode, which this agent does not serve, wherever it comes from. A purge removes whatever was installed.
+fn ambient(values: &Values, context: &Context) -> Option<Mistake> {
+    let accepted = "ambient.acceptUnredirected";
+    let is_true = |text: &&String| ["1", "t", "T", "true", "TRUE", "True"].contains(&text.as_str());
+    let variable = values.env.get("AMBIENT_ENABLED").filter(is_true);
+    let given = if values.ambient.enabled && values.profile == "ambient" {
+        let field = match context.profile {
+            Some(_) => "--profile".to_owned(),
+            None if context.place == OPERATOR => "spec.profile".to_owned(),
+            None => context.place.name("profile"),
+        };
+        GivenValue::new(field, values.profile.as_str())
+    } else if values.ambient.enabled {
+        GivenValue::new(context.place.name("ambient.enabled"), true)
+    } else {
+        GivenValue::new(context.place.name("env.AMBIENT_ENABLED"), variable?.as_str())
+    };
+    let is_rejected = values.enabled && !context.purge && !values.ambient.accept_unredirected;
+    is_rejected.then(|| Mistake::Contradiction {
+        one: given,
+        other: GivenValue::new(context.place.name(accepted), false),
+        why: format!(
+            "this node agent serves sidecars only, and pods of ambient mode would start without redirection, past ztunnel; remove it, or set {accepted}: true"
+        ),
+    })
 }
 
 /// Rejects a back end whose programs are not in the image.

@@ -95,6 +95,40 @@ fn a_platform_is_named_at_the_root_or_in_global_and_the_root_goes_first() {
 }
 
 #[test]
+fn ambient_mode_is_rejected_unless_it_is_accepted_and_a_purge_removes_it() {
+    let resolved = |user: &Value, context: &Context| Values::resolve(&named(user), context);
+    let plain = Context::default();
+    let operator = Context { place: OPERATOR, ..Context::default() };
+    let flag = Context { profile: Some("ambient".to_owned()), ..Context::default() };
+    let by_profile = json!({"profile": "ambient"});
+    for (user, context, given) in [
+        (json!({"ambient": {"enabled": true}}), &plain, "ambient.enabled: true"),
+        (json!({"ambient": {"enabled": true}}), &operator, "spec.values.cni.ambient.enabled: true"),
+        (by_profile.clone(), &plain, r#"profile: "ambient""#),
+        (by_profile.clone(), &operator, r#"spec.profile: "ambient""#),
+        (json!({}), &flag, r#"--profile: "ambient""#),
+        (json!({"env": {"AMBIENT_ENABLED": "1"}}), &plain, r#"env.AMBIENT_ENABLED: "1""#),
+    ] {
+        let error = resolved(&user, context).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{given} contradicts ")), "{error}");
+        assert!(error.ends_with("remove it, or set ambient.acceptUnredirected: true"), "{error}");
+        let mut accepted = user.clone();
+        put(&mut accepted, "ambient.acceptUnredirected", true.into());
+        assert!(resolved(&accepted, context).is_ok(), "{accepted}");
+        assert!(resolved(&user, &Context { purge: true, ..context.clone() }).is_ok(), "{user}");
+        let mut disabled = user.clone();
+        put(&mut disabled, "enabled", false.into());
+        assert!(resolved(&disabled, context).is_ok(), "{disabled}");
+    }
+    for user in [
+        json!({"profile": "ambient", "ambient": {"enabled": false}}),
+        json!({"env": {"AMBIENT_ENABLED": "false"}}),
+    ] {
+        assert!(resolved(&user, &plain).is_ok(), "{user}");
+    }
+}
+
+#[test]
 fn an_unknown_name_lists_those_that_there_are() {
     let error = refusal(&json!({"platform": "eks", "profile": "huge", "compatibilityVersion": "1.2"}));
     let lines: Vec<_> = error.lines().collect();
@@ -303,6 +337,7 @@ fn on_every_platform_each_value_of_the_operator_is_the_one_that_counts() {
             } else {
                 company.clone()
             };
+            put(&mut user, "ambient.acceptUnredirected", true.into());
             put(&mut user, field.path, other(field));
             for user in [user.clone(), json!({"cni": user})] {
                 let values = on(platform, &user).unwrap().all;

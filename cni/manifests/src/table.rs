@@ -155,6 +155,11 @@ table! {
         "agent: the node is not ready while the agent is not; needs hostNetwork: true",
     ).flag("millrace-status-gate").in_config_map_when_set();
     AMBIENT = switch("ambient.enabled", "false", "Written into the plugin's entry; this agent serves sidecars only").flag("ambient-enabled").in_config_map();
+    AMBIENT_ACCEPTED = switch(
+        "ambient.acceptUnredirected",
+        "false",
+        "Accept ambient.enabled although this agent serves sidecars only: pods of ambient mode start without redirection, past ztunnel, and each has an event and counts in millrace_ambient_pods",
+    );
     AMBIENT_CONFIG_DIR = text("ambient.configDir", "", "Accepted for upstream's sake, not read");
     AMBIENT_DNS = switch("ambient.dnsCapture", "true", "Written into the ConfigMap").flag("ambient-dns-capture").unread().in_config_map();
     AMBIENT_IPV6 = switch("ambient.ipv6", "true", "Written into the ConfigMap").flag("ambient-ipv6").unread().in_config_map();

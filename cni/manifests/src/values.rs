@@ -133,6 +133,7 @@ pub enum StatusGate {
 #[serde(rename_all = "camelCase")]
 pub struct Ambient {
     pub enabled: bool,
+    pub accept_unredirected: bool,
     pub share_host_network_namespace: bool,
 }
 

@@ -112,7 +112,7 @@ fn each_mode_is_granted_what_the_page_says() {
     let fallback = |to: &str| [("repair.fallback", json!(to))];
     let taint = |mode: &str| [("taint.mode", json!(mode))];
     let agent = "istio-cni";
-    let cases: [Case<'_>; 13] = [
+    let cases: [Case<'_>; 14] = [
         ("nothing but the plugin", agent, std::slice::from_ref(&off), &["always"]),
         ("the default", agent, &[], &["always", "repair", "repairPods"]),
         ("pods are deleted", agent, &on("repair.deletePods"), &["always", "repair", "delete"]),
@@ -124,6 +124,7 @@ fn each_mode_is_granted_what_the_page_says() {
         ("OpenShift", agent, &[off.clone(), ("platform", json!("openshift"))], &["always", "openshift"]),
         ("Multus", agent, &[off.clone(), ("provider", json!("multus"))], &["always", "multus"]),
         ("k3s", agent, &[off.clone(), ("cniMoreBinDir", json!("/k/bin"))], &["always", "more-bin"]),
+        ("ambient mode", agent, &[off.clone(), ("ambient.enabled", json!(true))], &["always", "ambient"]),
         ("a controller that untaints", CONTROLLER, &taint("untaint"), &["controller", "untaint"]),
         ("a controller that taints", CONTROLLER, &taint("readiness"), &["controller", "readiness"]),
     ];
@@ -232,6 +233,7 @@ fn every_line_of_the_page_is_of_a_mode() {
         "more-bin",
         "multus",
         "openshift",
+        "ambient",
         "controller",
         "untaint",
         "readiness",

@@ -127,6 +127,12 @@ impl Access {
         self.tokens.remove(token).is_some()
     }
 
+    /// Refuses every service account's token that was issued so far, as a server with other signing keys.
+    pub(crate) fn rotate(&mut self) {
+        self.accepted.clear();
+        self.tokens.clear();
+    }
+
     pub(crate) fn identify(
         &mut self,
         token: &str,

@@ -212,6 +212,13 @@ impl ApiServer {
         self.shared.lock().access.forget();
     }
 
+    /// Restarts with other signing keys, as far as clients notice: open watches end in good order, and tokens of service accounts that were
+    /// issued so far are refused. Accounts and objects stay.
+    pub fn rotate_keys(&self) {
+        self.shared.lock().access.rotate();
+        self.shared.end_watches();
+    }
+
     /// Sets its clock that much ahead of the system's; a negative duration sets it behind.
     pub fn set_clock(&self, ahead: SignedDuration) {
         self.shared.set_ahead(ahead);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! State shared by all handles, clients and connections of one API server, under one lock, with its log and the waiters for a change.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     clock: Clock,
     /// Milliseconds that it is ahead of that clock.
     ahead: AtomicI64,
+    /// Number of restarts, each of which ends the watches that are open.
+    restarts: AtomicU64,
     bookmark_every: Duration,
     deletion_lag: Duration,
     kubelets: OnceLock<Arc<dyn Kubelets>>,
@@ -50,6 +52,7 @@ impl Shared {
             log: Arrivals::default(),
             clock: options.clock,
             ahead: AtomicI64::new(0),
+            restarts: AtomicU64::new(0),
             bookmark_every: options.bookmark_every,
             deletion_lag: options.deletion_lag,
             kubelets: OnceLock::new(),
@@ -80,6 +83,17 @@ impl Shared {
     /// Newest resource version, for those who wait for the next.
     pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
+    }
+
+    /// Number of restarts: a watch from before one ends.
+    pub(crate) fn restarts(&self) -> u64 {
+        self.restarts.load(Ordering::Relaxed)
+    }
+
+    /// Ends all open watches.
+    pub(crate) fn end_watches(&self) {
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+        self.revision.send_modify(|_| {});
     }
 
     /// Changes the state, then wakes its waiters.

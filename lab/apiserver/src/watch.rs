@@ -40,6 +40,8 @@ struct Watch {
     /// Time of the next bookmark, if requested.
     bookmark: Option<Instant>,
     ended: bool,
+    /// Restarts of the server when it was opened.
+    restarts: u64,
     sheet: Sheet,
 }
 
@@ -69,6 +71,7 @@ pub(crate) fn watch(shared: &Arc<Shared>, collection: &Collection, call: &Call) 
         ends: now + Duration::from_secs(limit),
         bookmark: bookmarks.then(|| now + shared.bookmark_every()),
         ended: false,
+        restarts: shared.restarts(),
         sheet: Sheet { kind: collection.kind, form: call.form, has_columns: false },
     };
     let newest = shared.lock().store.revision();
@@ -103,6 +106,9 @@ impl Watch {
     async fn next(&mut self) -> Option<Bytes> {
         while !self.ended {
             self.changed.borrow_and_update();
+            if self.restarts != self.shared.restarts() {
+                return None;
+            }
             if let Some(line) = self.due() {
                 return Some(line.into());
             }

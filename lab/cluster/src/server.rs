@@ -6,6 +6,9 @@ pub trait Server: Send + Sync {
     /// Looks every token up again the next time that it is used, as after ten seconds in which nobody used it.
     fn forget_tokens(&self);
 
+    /// Restarts with other signing keys: open watches end, and tokens of service accounts that were issued so far are refused.
+    fn rotate_keys(&self);
+
     /// Sets its clock so many seconds ahead of the nodes', or behind if negative.
     fn set_clock(&self, ahead: i64);
 

@@ -147,6 +147,10 @@ impl Server for ControlPlane {
         self.api().forget_tokens();
     }
 
+    fn rotate_keys(&self) {
+        self.api().rotate_keys();
+    }
+
     fn set_clock(&self, ahead: i64) {
         self.api().set_clock(SignedDuration::from_secs(ahead));
     }

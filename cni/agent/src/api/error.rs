@@ -30,6 +30,11 @@ pub enum Token {
     Proven,
     /// Expired, by its own `exp` or by the API server.
     Expired,
+    /// Another request with it is accepted.
+    Accepted,
+    /// The API server was out of reach or ended its watch early, and has not accepted the token since: it may have restarted with other
+    /// signing keys, or the token may have ended with its pod meanwhile.
+    Doubtful,
     /// The pod that it is bound to is gone or past its grace period by a minute, or may be: the API server was out of reach.
     Unbound,
     /// No token of its account was ever accepted, or it does not say when it expires.
@@ -42,6 +47,10 @@ impl fmt::Display for Token {
         out.write_str(match self {
             Self::Proven => "the token was accepted before and has not expired",
             Self::Expired => "the token has expired",
+            Self::Accepted => "another request with the token is accepted",
+            Self::Doubtful => {
+                "the API server's watch was cut before, so that its signing keys may have changed or the token's pod may be over"
+            }
             Self::Unbound => "the token's pod is over, or may be",
             Self::Unproven => "no token of this account was accepted before",
         })

@@ -31,6 +31,9 @@ const LIST_LIMIT: Duration = Duration::from_secs(60);
 /// A watch that tells nothing for so long is dead: servers send a bookmark every minute or so, even if nothing happens.
 const STALL_LIMIT: Duration = Duration::from_secs(150);
 
+/// Tolerance of the end of a watch: `timeoutSeconds` is a whole number.
+const ROUNDING: Duration = Duration::from_secs(2);
+
 /// Bounds of `timeoutSeconds` of a watch. Long, since each is a request; not the same for all agents.
 const WATCH_TIME: [Duration; 2] = [Duration::from_secs(20 * 60), Duration::from_secs(30 * 60)];
 
@@ -78,6 +81,8 @@ pub struct Lost {
     /// Kind of reason.
     pub reason: RestartReason,
     pub error: Option<ApiError>,
+    /// The server closed the watch in good order, but before the time that was requested: it shuts down, or a proxy limits connections.
+    pub early: bool,
 }
 
 /// Part of a collection that is followed.
@@ -111,6 +116,7 @@ impl Following {
         loop {
             pause(next.after).await;
             course.begin(start.elapsed());
+            let began = Instant::now();
             let time = dice.between(WATCH_TIME[0], WATCH_TIME[1]);
             let outcome = match &next.step {
                 FollowStep::List(freshness) => self.list(freshness, sink).await,
@@ -125,12 +131,13 @@ impl Following {
             let is_lost = !course.is_without_streams(&outcome);
             next = course.decide(&outcome, start.elapsed());
             if is_lost {
-                self.tell(&outcome, &next, sink);
+                let early = outcome == StepOutcome::Ended && began.elapsed() + ROUNDING < time;
+                self.tell(&outcome, &next, early, sink);
             }
         }
     }
 
-    fn tell<T>(&self, outcome: &StepOutcome, next: &Next, sink: &mut impl FnMut(Change<T>)) {
+    fn tell<T>(&self, outcome: &StepOutcome, next: &Next, early: bool, sink: &mut impl FnMut(Change<T>)) {
         let Some(reason) = outcome.reason() else { return };
         let (resource, again_in) = (self.resource.name, next.after);
         let error = match outcome {
@@ -143,7 +150,7 @@ impl Following {
                 None
             }
         };
-        sink(Change::Lost(Lost { reason, error }));
+        sink(Change::Lost(Lost { reason, error, early }));
     }
 
     async fn list<T: DeserializeOwned>(

@@ -80,6 +80,13 @@ impl Resource {
         Self { name: "nodes", path, fields: String::new(), labels: String::new() }
     }
 
+    /// All namespaces. Only where their labels decide on pods.
+    #[must_use]
+    pub fn namespaces() -> Self {
+        let path = "/api/v1/namespaces".to_owned();
+        Self { name: "namespaces", path, fields: String::new(), labels: String::new() }
+    }
+
     #[must_use]
     pub fn node(name: &str) -> Self {
         Self { fields: format!("metadata.name={name}"), ..Self::nodes() }

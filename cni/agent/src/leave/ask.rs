@@ -6,9 +6,12 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PodSpec};
 
+use serde::de::IgnoredAny;
+use tokio::time::Instant;
+
 use super::decide::DaemonSetAnswer;
 use super::fits::misfit;
-use crate::api::{ApiError, Client};
+use crate::api::{ApiError, Client, Token};
 use crate::settings::OwnPod;
 use crate::time::pause;
 
@@ -42,10 +45,11 @@ pub(super) async fn once(client: &Client, own: &OwnPod, limit: Duration) -> Daem
 async fn ask(client: &Client, own: &OwnPod, limit: Duration) -> DaemonSetAnswer {
     let OwnPod { namespace, daemonset, .. } = own;
     let path = format!("/apis/apps/v1/namespaces/{namespace}/daemonsets/{daemonset}");
+    let end = Instant::now() + limit;
     let daemonset: DaemonSet = match client.get(&path, limit).await {
         Ok(daemonset) => daemonset,
         Err(error) if error.is_gone(daemonset) => return DaemonSetAnswer::Gone,
-        Err(error) => return of_error(&error),
+        Err(error) => return doubted(client, namespace, of_error(&error), end).await,
     };
     if daemonset.metadata.deletion_timestamp.is_some() {
         return DaemonSetAnswer::Deleting;
@@ -87,6 +91,18 @@ async fn stays(client: &Client, name: &str, limit: Duration) -> DaemonSetAnswer 
     DaemonSetAnswer::Wanted
 }
 
+/// A 401 says something of the account only if the token is refused whatever it is used for.
+async fn doubted(client: &Client, name: &str, answer: DaemonSetAnswer, end: Instant) -> DaemonSetAnswer {
+    if answer != DaemonSetAnswer::Unauthorized(Token::Proven) {
+        return answer;
+    }
+    let path = format!("/api/v1/namespaces/{name}");
+    match client.get::<IgnoredAny>(&path, end.saturating_duration_since(Instant::now())).await {
+        Ok(_) | Err(ApiError::Forbidden(_)) => DaemonSetAnswer::Unauthorized(Token::Accepted),
+        Err(_) => answer,
+    }
+}
+
 fn of_error(error: &ApiError) -> DaemonSetAnswer {
     match error {
         ApiError::Forbidden(_) => DaemonSetAnswer::Forbidden,
@@ -100,7 +116,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::Token;
     use crate::api::testing::{Script, Scripted as Reply};
 
     fn own() -> OwnPod {
@@ -149,7 +164,7 @@ mod tests {
         }
         let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}).to_string();
         assert_eq!(of(vec![Reply::new(200, deleting)]).await, (DaemonSetAnswer::Deleting, 1));
-        for token in [Token::Proven, Token::Expired, Token::Unproven] {
+        for token in [Token::Expired, Token::Unproven] {
             assert_eq!(of(vec![Reply::refusing(token)]).await, (DaemonSetAnswer::Unauthorized(token), 1));
         }
         for code in [500, 503, 429] {
@@ -157,6 +172,20 @@ mod tests {
                 matches!(of(vec![Reply::new(code, "")]).await, (DaemonSetAnswer::Silent(_), 1)),
                 "{code}"
             );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_that_is_refused_is_used_for_something_else_as_well() {
+        for (second, want) in [
+            (namespace("Active"), Token::Accepted),
+            (Reply::new(403, ""), Token::Accepted),
+            (Reply::refusing(Token::Proven), Token::Proven),
+            (Reply::new(503, ""), Token::Proven),
+            (Reply::new(404, "404 page not found"), Token::Proven),
+        ] {
+            let answer = of(vec![Reply::refusing(Token::Proven), second]).await;
+            assert_eq!(answer, (DaemonSetAnswer::Unauthorized(want), 2));
         }
     }
 

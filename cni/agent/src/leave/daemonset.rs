@@ -11,13 +11,17 @@ use crate::api::Change;
 use crate::metrics::RestartReason;
 
 /// Watched state of the DaemonSet.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct WatchedDaemonSet {
     pub(super) watched: Watched,
     /// `terminationGracePeriodSeconds` of its pods.
     pub(super) grace: Option<Duration>,
-    /// The API server was out of reach, and the watch has told nothing since.
+    /// The API server was out of reach or ended the watch early, as one that restarts, and the watch has told nothing since.
     pub(super) cut: bool,
+    /// UID of the last one that the watch reported.
+    pub(super) uid: String,
+    /// Number of times that a DaemonSet took the place of one that was deleted.
+    pub(super) successors: u32,
 }
 
 /// Fields read of it.
@@ -31,6 +35,8 @@ pub(super) struct SlimSet {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SlimMetadata {
+    #[serde(default)]
+    uid: String,
     deletion_timestamp: Option<String>,
 }
 
@@ -57,7 +63,8 @@ impl WatchedDaemonSet {
         let there = Watched::There { live: true };
         self.cut = match &change {
             Change::Lost(lost) => {
-                self.cut || matches!(lost.reason, RestartReason::Disconnected | RestartReason::Stalled)
+                let is_away = matches!(lost.reason, RestartReason::Disconnected | RestartReason::Stalled);
+                self.cut || lost.early || is_away
             }
             _ => false,
         };
@@ -70,7 +77,9 @@ impl WatchedDaemonSet {
                 let watched =
                     if set.metadata.deletion_timestamp.is_some() { Watched::Deleting } else { there };
                 let grace = set.spec.template.spec.termination_grace_period_seconds.map(Duration::from_secs);
-                Self { watched, grace: grace.or(self.grace), ..self }
+                let is_another = self.uid != set.metadata.uid && self.watched != Watched::Unknown;
+                let successors = self.successors + u32::from(is_another);
+                Self { watched, grace: grace.or(self.grace), uid: set.metadata.uid, successors, ..self }
             }
             Change::Removed(_) => Self { watched: Watched::Gone, ..self },
             Change::Alive if matches!(self.watched, Watched::There { .. }) => Self { watched: there, ..self },
@@ -95,7 +104,7 @@ mod tests {
     }
 
     fn lost_by(reason: RestartReason) -> Change<SlimSet> {
-        Change::Lost(Lost { reason, error: None })
+        Change::Lost(Lost { reason, error: None, early: false })
     }
 
     fn lost() -> Change<SlimSet> {
@@ -135,9 +144,10 @@ mod tests {
         for reason in [Ended, Forbidden, Unauthorized] {
             assert!(!after(vec![lost_by(reason)]), "{reason:?}: it answered");
         }
-        for cut in [Disconnected, Stalled] {
+        let early = || Change::Lost(Lost { reason: Ended, error: None, early: true });
+        for (number, cut) in [|| lost_by(Disconnected), || lost_by(Stalled), early].into_iter().enumerate() {
             for answered in [Ended, Forbidden, Unauthorized] {
-                assert!(after(vec![lost_by(cut), lost_by(answered)]), "{cut:?} {answered:?}");
+                assert!(after(vec![cut(), lost_by(answered)]), "{number} {answered:?}");
             }
             let there = || json!({});
             for told in [
@@ -147,8 +157,25 @@ mod tests {
                 Change::Set(set(&there(), 30)),
                 Change::Removed(set(&there(), 30)),
             ] {
-                assert!(!after(vec![lost_by(cut), told]), "{cut:?}");
+                assert!(!after(vec![cut(), told]), "{number}");
             }
+        }
+    }
+
+    #[test]
+    fn a_daemonset_of_another_uid_is_a_successor() {
+        let of = |uid: &str| set(&json!({ "uid": uid }), 30);
+        let successors = |changes: Vec<Change<SlimSet>>| {
+            changes.into_iter().fold(WatchedDaemonSet::default(), WatchedDaemonSet::hear).successors
+        };
+        for (changes, want) in [
+            (vec![Change::All(vec![of("a")]), Change::Set(of("a"))], 0),
+            (vec![Change::Set(of("a")), Change::Removed(of("a"))], 0),
+            (vec![Change::Set(of("a")), Change::Removed(of("a")), Change::Set(of("b"))], 1),
+            (vec![Change::Set(of("a")), lost(), Change::All(vec![of("b")])], 1),
+            (vec![Change::All(vec![]), Change::Set(of("a"))], 1),
+        ] {
+            assert_eq!(successors(changes), want);
         }
     }
 

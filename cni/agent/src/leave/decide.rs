@@ -83,6 +83,27 @@ pub enum Watched {
     Gone,
 }
 
+/// What else is known when the API server refuses a token.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct TokenSigns {
+    /// The watch of the DaemonSet was cut, or ended early, and has told nothing since.
+    pub(super) cut: bool,
+    /// The pod that the token is bound to is gone, or past its grace period.
+    pub(super) pod_over: bool,
+}
+
+/// Classification of a refused token by the signs around it. A deleted account leaves an open watch open, until the time is over for which
+/// it was requested. An API server that restarts, as it does for other signing keys, ends all watches, and refuses every token that it
+/// did not sign: then a refusal says nothing of the account.
+#[must_use]
+pub(super) fn classify(token: Token, signs: TokenSigns) -> Token {
+    match token {
+        Token::Proven if signs.pod_over => Token::Unbound,
+        Token::Proven if signs.cut => Token::Doubtful,
+        other => other,
+    }
+}
+
 /// Observations so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observations {
@@ -159,7 +180,7 @@ impl fmt::Display for LeaveReason {
                 "the DaemonSet may not be read (the role needs the verb get on daemonsets), so an upgrade cannot be told from an uninstall",
             ),
             Self::AccountGone => f.write_str(
-                "the API server refuses a token that it accepted before and that has not expired: its service account is gone",
+                "the API server refuses a token that it accepted before and that has not expired, and did not cut its watches before: its service account is gone",
             ),
             Self::Silent(why) => write!(f, "nobody says whether the DaemonSet is there: {why}"),
         }
@@ -193,8 +214,17 @@ pub fn decide(seen: &Observations) -> Option<Decision> {
     if last_answer.is_some_and(DaemonSetAnswer::is_refusal) && lasts(seen) {
         return Some(refused(last_answer, seen));
     }
-    let waits = last.is_none_or(DaemonSetAnswer::is_refusal) || seen.asked_for < SILENT_FOR;
+    let waits = last.is_none_or(DaemonSetAnswer::is_refusal) || seen.asked_for < silent_for(last);
     (seen.last || !waits).then(|| by_silence(last_answer, seen))
+}
+
+/// Time spent on an API server whose last answer says nothing. One that accepts a token for something else may do so from its cache,
+/// which remembers an account for ten seconds.
+fn silent_for(last: Option<&DaemonSetAnswer>) -> Duration {
+    match last {
+        Some(DaemonSetAnswer::Unauthorized(Token::Accepted)) => REFUSED_FOR,
+        _ => SILENT_FOR,
+    }
 }
 
 /// True if denials have lasted long enough.

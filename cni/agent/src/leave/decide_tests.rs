@@ -137,6 +137,38 @@ fn a_token_that_expired_or_never_worked_says_nothing() {
 }
 
 #[test]
+fn the_signs_around_a_refused_token_say_what_it_means() {
+    for (token, cut, pod_over, want) in [
+        // Nothing else broke: the account.
+        (Token::Proven, false, false, Token::Proven),
+        // The API server restarted, perhaps with other keys.
+        (Token::Proven, true, false, Token::Doubtful),
+        (Token::Proven, false, true, Token::Unbound),
+        (Token::Proven, true, true, Token::Unbound),
+        // What says nothing of the account stays so.
+        (Token::Expired, true, true, Token::Expired),
+        (Token::Unproven, true, false, Token::Unproven),
+        (Token::Accepted, true, false, Token::Accepted),
+    ] {
+        let signs = TokenSigns { cut, pod_over };
+        assert_eq!(classify(token, signs), want, "{token:?} {signs:?}");
+    }
+}
+
+#[test]
+fn a_token_that_is_accepted_for_something_else_is_asked_with_as_long_as_a_cache_may_lie() {
+    let accepted = DaemonSetAnswer::Unauthorized(Token::Accepted);
+    for watched in [Watched::Unknown, LIVE, LOST] {
+        assert_eq!(now(watched, &times(10, &accepted)), None);
+        let kept = now(watched, &times(11, &accepted));
+        assert!(matches!(kept, Some(Decision::Keep(LeaveReason::Silent(_)))), "{kept:?}");
+        // The cache forgets, and the token is refused whatever it is used for.
+        let refused = [times(8, &accepted), times(11, &ACCOUNT)].concat();
+        assert_eq!(at_last(watched, &refused), uninstall(LeaveReason::AccountGone));
+    }
+}
+
+#[test]
 fn silence_is_waited_for_a_few_seconds_and_keeps() {
     let silence = || keep(LeaveReason::Silent("no route".to_owned()));
     for (answers, want) in [

@@ -10,9 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::ask::{FIRST_WAIT, once, until_told};
 use super::daemonset::{SlimSet, WatchedDaemonSet};
-use super::decide::{DaemonSetAnswer, Decision, LeaveReason, Observations, decide};
+use super::decide::{
+    DaemonSetAnswer, Decision, LeaveReason, Observations, TokenSigns, Watched, classify, decide,
+};
 use super::own::OwnFacts;
-use crate::api::{Change, Client, Following, Resource, Token};
+use crate::api::{Change, Client, Following, Resource};
 use crate::metrics::{self, Metrics};
 use crate::settings::OwnPod;
 use crate::time::pause;
@@ -36,6 +38,8 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 struct Answers {
     start: Option<DaemonSetAnswer>,
     later: Vec<(Duration, DaemonSetAnswer)>,
+    /// [`WatchedDaemonSet::successors`] when they came: answers about one that was deleted say nothing of its successor.
+    successors: u32,
     /// Since when the agent's pod is being deleted.
     deleted: Option<Instant>,
 }
@@ -82,8 +86,8 @@ impl Leave {
                 metrics.watch_restarted(metrics::Watched::DaemonSet, lost.reason);
             }
             self.seen.send_if_modified(|held| {
-                let before = *held;
-                *held = before.hear(change);
+                let before = held.clone();
+                *held = before.clone().hear(change);
                 *held != before
             });
         };
@@ -137,9 +141,17 @@ impl Leave {
         let mut wait = FIRST_WAIT;
         loop {
             let limit = REQUEST.min(budget.saturating_sub(asked.elapsed()));
-            let answer = self.of_its_pod(once(client, &self.own, limit).await);
-            self.lock().later.push((self.begin.elapsed(), answer.clone()));
+            let watched = seen.borrow_and_update().watched;
+            self.forget_former();
+            let mut answer = self.classified(once(client, &self.own, limit).await);
             let last = asked.elapsed() + wait >= budget;
+            if overtaken(&answer, watched, self.seen.borrow().watched) {
+                if !last {
+                    continue;
+                }
+                answer = DaemonSetAnswer::Silent("its deletion was reported meanwhile".to_owned());
+            }
+            self.lock().later.push((self.begin.elapsed(), answer.clone()));
             let observed = Observations { asked_for: asked.elapsed(), last, ..self.observations() };
             if let Some(decision) = decide(&observed) {
                 return decision;
@@ -154,15 +166,15 @@ impl Leave {
     }
 
     /// A token ends with the pod that it is bound to: with its object, or a minute after its grace period (`claims.go` of Kubernetes'
-    /// `pkg/serviceaccount`). Its refusal says nothing of the account then, nor after a cut, during which the pod may have ended unheard.
-    fn of_its_pod(&self, answer: DaemonSetAnswer) -> DaemonSetAnswer {
-        let WatchedDaemonSet { grace, cut, .. } = *self.seen.borrow();
+    /// `pkg/serviceaccount`).
+    fn classified(&self, answer: DaemonSetAnswer) -> DaemonSetAnswer {
+        let WatchedDaemonSet { grace, cut, .. } = self.seen.borrow().clone();
         let limit = grace.unwrap_or_default() + PODS_TOKEN;
         let (gone, deleted) = (self.facts.borrow().gone, self.lock().deleted);
-        let over = cut || gone || deleted.is_some_and(|since| since.elapsed() >= limit);
+        let pod_over = gone || deleted.is_some_and(|since| since.elapsed() >= limit);
         match answer {
-            DaemonSetAnswer::Unauthorized(Token::Proven) if over => {
-                DaemonSetAnswer::Unauthorized(Token::Unbound)
+            DaemonSetAnswer::Unauthorized(token) => {
+                DaemonSetAnswer::Unauthorized(classify(token, TokenSigns { cut, pod_over }))
             }
             other => other,
         }
@@ -174,13 +186,24 @@ impl Leave {
             .unwrap_or_else(|| Decision::Keep(LeaveReason::Silent("there is nobody to ask".to_owned())))
     }
 
+    /// Drops the answers about a DaemonSet that another one has taken the place of since.
+    fn forget_former(&self) {
+        let successors = self.seen.borrow().successors;
+        let mut answers = self.lock();
+        if std::mem::replace(&mut answers.successors, successors) != successors {
+            answers.later.clear();
+        }
+    }
+
     fn observations(&self) -> Observations {
-        let Answers { start, later, .. } = &*self.lock();
+        self.forget_former();
+        let watched = self.seen.borrow().watched;
+        let answers = self.lock();
         Observations {
             knows_itself: self.own.is_known(),
-            start: start.clone(),
-            watched: self.seen.borrow().watched,
-            answers: later.clone(),
+            start: answers.start.clone(),
+            watched,
+            answers: answers.later.clone(),
             ..Observations::default()
         }
     }
@@ -200,6 +223,14 @@ impl Leave {
     fn lock(&self) -> MutexGuard<'_, Answers> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// True if the watch reported a deletion while the request was on its way, whose answer may be from before.
+fn overtaken(answer: &DaemonSetAnswer, before: Watched, since: Watched) -> bool {
+    let is_deletion = |watched| matches!(watched, Watched::Deleting | Watched::Gone);
+    matches!(answer, DaemonSetAnswer::Wanted | DaemonSetAnswer::Unconfirmed)
+        && before != since
+        && is_deletion(since)
 }
 
 /// Budget at the end: the kubelet kills what outlives the grace period.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::decide::Watched;
 use super::*;
+use crate::api::Token;
 use crate::api::testing::{Script, Scripted as Reply};
 
 fn own(name: &str) -> OwnPod {
@@ -47,7 +48,7 @@ impl Run {
 
     fn watched(&self, watched: Watched, grace: u64) {
         let grace = Some(Duration::from_secs(grace));
-        self.leave.seen.send_replace(WatchedDaemonSet { watched, grace, cut: false });
+        self.leave.seen.send_replace(WatchedDaemonSet { watched, grace, ..WatchedDaemonSet::default() });
     }
 
     /// Decision and its duration.
@@ -72,7 +73,7 @@ async fn a_deletion_that_the_watch_saw_outlives_account_and_rights() {
     for (watched, reason) in [(Watched::Gone, LeaveReason::Gone), (Watched::Deleting, LeaveReason::Deleting)]
     {
         for reply in [Reply::refusing(Token::Proven), Reply::refusing(Token::Unproven), Reply::new(403, "")] {
-            let run = Run::started([reply]).await;
+            let run = Run::started([reply, Reply::refusing(Token::Proven)]).await;
             run.watched(watched, 30);
             assert_eq!(run.end().await, (Decision::Uninstall(reason.clone()), Duration::ZERO));
         }
@@ -139,9 +140,77 @@ async fn a_token_that_is_refused_after_a_cut_may_have_ended_with_its_pod() {
     }
 }
 
+/// As when signing keys are rotated: the API server ends all watches in good order, and refuses every token that it did not sign.
+#[tokio::test(start_paused = true)]
+async fn a_token_that_is_refused_since_the_watch_ended_early_may_be_of_other_keys() {
+    use crate::metrics::RestartReason::{Ended, Unauthorized};
+    let hear = |leave: &Leave, reason, early| {
+        let lost = Change::Lost(crate::api::Lost { reason, error: None, early });
+        leave.seen.send_modify(|seen| *seen = seen.clone().hear(lost));
+    };
+    for (early, want) in [
+        (true, Decision::Keep(LeaveReason::Silent(format!("401, and {}", Token::Doubtful)))),
+        (false, Decision::Uninstall(LeaveReason::AccountGone)),
+    ] {
+        let run = Run::started(refused(200, Token::Proven)).await;
+        run.watched(LIVE, 30);
+        hear(&run.leave, Ended, early);
+        hear(&run.leave, Unauthorized, false);
+        assert_eq!(run.end().await.0, want, "{early}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_is_accepted_for_something_else_has_an_account() {
+    let accepted = (0..50).flat_map(|_| [Reply::refusing(Token::Proven), namespace("Active")]);
+    let run = Run::started(accepted).await;
+    run.watched(LIVE, 30);
+    let (decision, took) = run.end().await;
+    assert_eq!(decision, Decision::Keep(LeaveReason::Silent(format!("401, and {}", Token::Accepted))));
+    assert!((Duration::from_secs(10)..Duration::from_secs(13)).contains(&took), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_about_a_daemonset_that_was_deleted_says_nothing_of_its_successor() {
+    for (successor, want) in [(0, true), (1, false)] {
+        let gone = [Reply::absent("daemonsets.apps", "ds")];
+        let run = Run::started(gone.into_iter().chain((0..99).map(|_| Reply::new(503, "")))).await;
+        run.own.send_replace(OwnFacts { deleting: true, ..OwnFacts::default() });
+        while run.leave.lock().later.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        run.leave.seen.send_modify(|seen| (seen.watched, seen.successors) = (LIVE, successor));
+        let (decision, _) = run.end().await;
+        assert_eq!(decision == Decision::Uninstall(LeaveReason::Gone), want, "{successor}: {decision:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_before_a_deletion_that_the_watch_reported_is_asked_for_again() {
+    let late = |body: &'static str| {
+        let (sender, reply) = Reply::streamed();
+        let send = async move {
+            pause(Duration::from_millis(500)).await;
+            sender.unbounded_send(Ok(body.into())).unwrap();
+        };
+        (reply.to("daemonsets"), send)
+    };
+    let (reply, send) = late(r#"{"metadata": {"name": "ds"}}"#);
+    let again = [namespace("Active").to("namespaces/mesh"), Reply::absent("daemonsets.apps", "ds")];
+    let run = Run::started([reply].into_iter().chain(again)).await;
+    run.watched(LIVE, 30);
+    let leave = Arc::clone(&run.leave);
+    let deleted = async {
+        pause(Duration::from_millis(250)).await;
+        leave.seen.send_modify(|seen| seen.watched = Watched::Deleting);
+    };
+    let ((decision, _), (), ()) = tokio::join!(run.end(), send, deleted);
+    assert_eq!(decision, Decision::Uninstall(LeaveReason::Gone));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_token_that_expired_is_silence() {
-    for token in [Token::Expired, Token::Unbound, Token::Unproven] {
+    for token in [Token::Expired, Token::Unbound, Token::Unproven, Token::Doubtful] {
         let run = Run::started(refused(100, token)).await;
         run.watched(LIVE, 30);
         let (decision, took) = run.end().await;

@@ -134,6 +134,8 @@ label! {
         Nodes = "nodes",
         /// The agent's own.
         DaemonSet = "daemonset",
+        /// All of them, where ambient mode is set.
+        Namespaces = "namespaces",
     }
 }
 

@@ -272,7 +272,8 @@ mod tests {
     async fn what_is_known_grows_old_and_stays() {
         let pods = Pods::default();
         pods.hear(Change::All(vec![pod("cart", "u-1")]));
-        let lost = crate::api::Lost { reason: crate::metrics::RestartReason::Stalled, error: None };
+        let lost =
+            crate::api::Lost { reason: crate::metrics::RestartReason::Stalled, error: None, early: false };
         pods.hear(Change::Lost(lost));
         tokio::time::advance(Duration::from_secs(3600)).await;
         assert!(!pods.is_live());

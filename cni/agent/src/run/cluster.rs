@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::ambient::{self, AmbientContext};
 use crate::api::{Client, Following, Resource};
 use crate::events::{self, Recorder, Writing};
 use crate::leave::{self, Leave, OwnFacts};
@@ -99,6 +100,14 @@ pub(super) fn follow(
         metrics: metrics.clone(),
         program: Program::default(),
     };
+    let ambient = AmbientContext {
+        settings: repair.settings.clone(),
+        pods: repair.pods.clone(),
+        client: client.clone(),
+        events: recorder.clone(),
+        metrics: metrics.clone(),
+    };
+    tasks.spawn(ambient::run(ambient, stop.clone()));
     tasks.spawn(worker::run(repair, stop.clone()));
     let follower = Follower { live, client, metrics, recorder: recorder.clone(), own: followed };
     tasks.spawn(follower.run(stop.clone()));

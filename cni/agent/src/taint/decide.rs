@@ -119,9 +119,13 @@ impl TaintState {
                 let there = self.names();
                 self.lives.retain(|name, _| there.contains(name));
                 self.attempts.retain(|name, _| there.contains(name));
+                self.attempts.values_mut().for_each(|one| one.told = true);
                 Touched::All
             }
-            TaintEvent::Node(node) => self.set_node(node),
+            TaintEvent::Node(node) => {
+                self.attempts.entry(node.name.clone()).or_default().told = true;
+                self.set_node(node)
+            }
             TaintEvent::NodeGone(name) => self.drop_node(&name),
             TaintEvent::Rules(set, rules) => {
                 (self.set, self.pods) = (set, rules.iter().map(|_| None).collect());
@@ -155,10 +159,15 @@ impl TaintState {
         Touched::one(name)
     }
 
-    /// Takes the node of a response, unless the watch has told of a later one meanwhile.
+    /// Takes the node of a response, unless the watch has told of a later one meanwhile. Where versions cannot be compared, whatever the
+    /// watch has told since the request counts: if that is the older one, the next patch does not hold, and reads the node.
     fn set_response(&mut self, node: Node) {
         let held = self.nodes.as_ref().and_then(|nodes| nodes.get(&node.name)).and_then(|held| held.version);
-        if node.version.is_none() || node.version >= held {
+        let is_newest = match node.version.zip(held) {
+            Some((answered, held)) => answered >= held,
+            None => self.attempts.get(&node.name).is_none_or(|one| !one.told),
+        };
+        if is_newest {
             self.set_node(node);
         }
     }
@@ -255,7 +264,7 @@ impl TaintState {
         if self.lead != Lead::Ours || attempts.busy || attempts.due.is_some() {
             return None;
         }
-        (attempts.busy, attempts.reported) = (true, None);
+        (attempts.busy, attempts.told, attempts.reported) = (true, false, None);
         let why = match standing {
             NodeReadiness::Ready => "everything that it needs is ready".to_owned(),
             NodeReadiness::Unsure(why) | NodeReadiness::Unready(why) => why,

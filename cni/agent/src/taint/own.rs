@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::actions::{Ended, Retries, TaintChange};
 use super::decide::{PatchOutcome, wait};
 use super::model::Node;
+use super::newest::{Report, Response};
 use super::taints::{has, patch};
 use crate::api::{ApiError, Change, Client, Following, One, REQUEST_LIMIT, Resource};
 use crate::events::Recorder;
@@ -27,8 +28,6 @@ use crate::time::pause;
 
 /// Grace period of a missing part before the taint comes back: a blip of seconds is no reason to repel pods.
 const GRACE: Duration = Duration::from_secs(30);
-/// Lag of a watch behind a response: later, an older version is that of an etcd that was restored.
-const LAG: Duration = Duration::from_secs(10);
 /// Deadline of restoring it at the end, with all retries.
 const RESTORE_LIMIT: Duration = Duration::from_secs(4);
 /// Deadline of a request then: one that hangs leaves time for others.
@@ -124,22 +123,21 @@ pub struct OwnTaint {
 
 impl OwnTaint {
     pub async fn run(self, stop: CancellationToken) {
-        let (sender, node) = watch::channel(None);
+        let (sender, node) = watch::channel(Report::default());
         let following = Following::new(self.client.clone(), Resource::node(&self.node));
         let metrics = self.metrics.clone();
         let sink = move |change: Change<Node>| match change.one() {
-            One::Now(node) => drop(sender.send_replace(node)),
+            One::Now(node) => sender.send_modify(|report| report.report(node)),
             One::Alive => {}
             One::Lost(lost) => metrics.watch_restarted(Watched::Nodes, lost.reason),
         };
         tokio::join!(following.run(sink, &stop), stop.run_until_cancelled(self.mind(node)));
     }
 
-    async fn mind(&self, mut watched: watch::Receiver<Option<Node>>) {
+    async fn mind(&self, mut watched: watch::Receiver<Report>) {
         let (start, mut course, mut missing) =
             (Instant::now(), TaintSchedule::default(), self.readiness.changes());
-        // Node of the last response and when it came, if newer than the watch.
-        let mut answered: Option<(Node, Instant)> = None;
+        let mut response = Response::default();
         let mut wanted = Wanted::new(&self.settings);
         let mut installs = self.installs.clone();
         loop {
@@ -151,13 +149,8 @@ impl OwnTaint {
             }
             let right = missing.borrow_and_update().is_ready();
             let settings = wanted.number();
-            let has_changed = watched.has_changed().unwrap_or(false);
-            let node = watched.borrow_and_update().clone();
-            let recent = answered.as_ref().filter(|(_, at)| at.elapsed() < LAG).map(|(node, _)| node);
-            if has_changed && !node.as_ref().is_some_and(|told| is_before(told, recent)) {
-                answered = None;
-            }
-            let Some(node) = answered.clone().map(|(node, _)| node).or(node) else {
+            let report = watched.borrow_and_update().clone();
+            let Some(node) = response.newest(&report, start.elapsed()) else {
                 // Told of nothing yet: readiness counts from now on all the same.
                 course.decide(Seen { tainted: right, right, settings }, start.elapsed());
                 tokio::select! {
@@ -180,11 +173,12 @@ impl OwnTaint {
                         change.make(&self.client, REQUEST_LIMIT, &self.metrics, &self.recorder).await.outcome;
                     course.ended(&outcome, start.elapsed());
                     if let PatchOutcome::Done(node) | PatchOutcome::Conflict(node) = outcome {
-                        answered = Some((node, Instant::now()));
+                        response.hold(node, report.number, start.elapsed());
                     }
                     continue;
                 }
                 Next::Wait(until) => {
+                    let until = until.into_iter().chain(response.until(&report)).min();
                     until.map_or(Duration::MAX, |until| until.saturating_sub(start.elapsed()))
                 }
             };
@@ -258,11 +252,6 @@ impl Wanted {
         self.last = now;
         self.number
     }
-}
-
-/// True if the watch tells of a node as it was before the response: it may come after that.
-fn is_before(told: &Node, answered: Option<&Node>) -> bool {
-    answered.is_some_and(|answered| answered.version.is_some() && told.version < answered.version)
 }
 
 fn why(deed: Deed) -> &'static str {
@@ -391,7 +380,8 @@ mod tests {
         own.installs = installs;
         Part::ALL.into_iter().for_each(|part| own.readiness.set_ready(part));
         let taints = Some(vec![json!({"key": "ours"})]);
-        let (_told, watched) = watch::channel(Some(Node { taints, ..Node::default() }));
+        let node = Some(Node { taints, ..Node::default() });
+        let (_told, watched) = watch::channel(Report { node, number: 1 });
         for (is_installer, requests) in [(false, 0), (true, 1)] {
             role.send_replace(is_installer);
             let minded = timeout(GRACE * 2, own.mind(watched.clone())).await;
@@ -399,13 +389,66 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_was_before_a_response_does_not_undo_it() {
-        let of = |version: Option<u64>| Node { version, ..Node::default() };
-        let answered = of(Some(7));
-        assert!(is_before(&of(Some(6)), Some(&answered)));
-        assert!(!is_before(&of(Some(7)), Some(&answered)) && !is_before(&of(Some(8)), Some(&answered)));
-        assert!(!is_before(&of(Some(6)), None) && !is_before(&of(Some(6)), Some(&of(None))));
+    /// The node as the watch reports it.
+    fn reported(version: Option<u64>, taints: &serde_json::Value) -> Option<Node> {
+        let taints = taints.as_array().cloned();
+        Some(Node { name: "n".to_owned(), version, taints, ..Node::default() })
+    }
+
+    fn answer_at(version: Option<u64>, taints: &serde_json::Value) -> Scripted {
+        let version = version.map(|version| version.to_string());
+        let metadata = json!({"name": "n", "resourceVersion": version.unwrap_or_default()});
+        Scripted::new(200, json!({"metadata": metadata, "spec": {"taints": taints}}).to_string())
+    }
+
+    /// Requests after each report of a watch that lags behind the response to the agent's own patch.
+    async fn requests_of(versions: [Option<u64>; 4]) -> Vec<usize> {
+        let (tainted, free) = (json!([{"key": "ours"}]), json!([]));
+        let [before, patched, heard, back] = versions;
+        let (own, script) = own(vec![answer_at(patched, &free), answer_at(Some(99), &free)]);
+        Part::ALL.into_iter().for_each(|part| own.readiness.set_ready(part));
+        let (watch, watched) = watch::channel(Report { node: reported(before, &tainted), number: 1 });
+        let minding = tokio::spawn(async move { own.mind(watched).await });
+        let mut requests = Vec::new();
+        for (version, taints) in [(None, None), (heard, Some(&free)), (back, Some(&tainted))] {
+            if let Some(taints) = taints {
+                watch.send_modify(|report| report.report(reported(version, taints)));
+            }
+            // Less than any backoff, and more than a request takes: the time stands still while one is answered.
+            pause(Duration::from_millis(1)).await;
+            requests.push(script.asked().len());
+        }
+        minding.abort();
+        requests
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_taint_that_comes_back_after_the_agent_s_own_patch_is_removed_however_late_the_watch_is() {
+        for versions in [
+            [Some(5), Some(7), Some(7), Some(8)],
+            // The report of the agent's own patch is skipped: a watch channel keeps the last report alone.
+            [Some(5), Some(7), Some(6), Some(8)],
+            // Versions that cannot be compared.
+            [None, None, None, None],
+        ] {
+            assert_eq!(requests_of(versions).await, [1, 1, 2], "{versions:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_report_from_before_the_patch_counts_no_longer_than_a_watch_can_lag() {
+        let (tainted, free) = (json!([{"key": "ours"}]), json!([]));
+        let (own, script) = own(vec![answer_at(Some(7), &free), answer_at(Some(4), &free)]);
+        Part::ALL.into_iter().for_each(|part| own.readiness.set_ready(part));
+        let (watch, watched) = watch::channel(Report { node: reported(Some(5), &tainted), number: 1 });
+        let minding = tokio::spawn(async move { own.mind(watched).await });
+        pause(Duration::from_millis(1)).await;
+        watch.send_modify(|report| report.report(reported(Some(3), &tainted)));
+        pause(Duration::from_secs(9)).await;
+        assert_eq!(script.asked().len(), 1, "a slow watch");
+        pause(Duration::from_secs(2)).await;
+        assert_eq!(script.asked().len(), 2, "a restored etcd");
+        minding.abort();
     }
 
     #[tokio::test(start_paused = true)]

@@ -235,7 +235,8 @@ mod tests {
     #[test]
     fn ambient_is_warned_about_here_and_in_the_charts_notes() {
         let warned = |set: &str| {
-            let sources = Sources { set: vec![set.to_owned()], ..Sources::default() };
+            let set = vec![set.to_owned(), "ambient.acceptUnredirected=true".to_owned()];
+            let sources = Sources { set, ..Sources::default() };
             let context = Context { image: Some("example.com/a:1".to_owned()), ..Context::default() };
             install(&sources, &context).unwrap().notes.contains(&Note::Warning(AMBIENT.to_owned()))
         };

@@ -8,7 +8,7 @@ use super::{Translated, helm, keys, map, text, truth};
 use crate::layers::{Family, get, put};
 use crate::mistake::{GivenValue, Mistake, Mistakes};
 use crate::note::Note;
-use crate::place::{KeyPrefix, OUTSIDE};
+use crate::place::{KeyPrefix, OPERATOR, OUTSIDE};
 use crate::skew::{self, Minor, Skew};
 
 /// Group and version.
@@ -16,7 +16,7 @@ pub const API_VERSION: &str = "install.istio.io/v1alpha1";
 pub const KIND: &str = "IstioOperator";
 
 /// Prefix of values in messages.
-pub const VALUES: KeyPrefix = KeyPrefix("spec.values.cni.");
+pub const VALUES: KeyPrefix = OPERATOR;
 const COMPONENT: &str = "spec.components.cni";
 
 /// Known fields of the document; most are the control plane's.

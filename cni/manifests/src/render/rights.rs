@@ -62,6 +62,9 @@ pub(super) fn agent(make: &Maker<'_>) -> Vec<Value> {
         rule("", "nodes", of_nodes),
         rule("", "events", &["create", "patch"]),
     ];
+    if make.values.ambient.enabled {
+        rules.push(rule("", "namespaces", &["list", "watch"]));
+    }
     if make.values.platform == "openshift" {
         rules.push(named("security.openshift.io", "securitycontextconstraints", "privileged", &["use"]));
     }

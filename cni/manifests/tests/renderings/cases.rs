@@ -151,7 +151,13 @@ fn values() -> Vec<(&'static str, Value)> {
                 { "name": "d", "namespace": "z", "selector": "app=d" },
             ] } }),
         ),
-        ("ambient", json!({ "profile": "ambient", "ambient": { "shareHostNetworkNamespace": true } })),
+        (
+            "ambient",
+            json!({ "profile": "ambient", "ambient": { "acceptUnredirected": true, "shareHostNetworkNamespace": true } }),
+        ),
+        ("ambient-taken-back", json!({ "profile": "ambient", "ambient": { "enabled": false } })),
+        ("ambient-by-variable", json!({ "env": { "AMBIENT_ENABLED": "false" } })),
+        ("ambient-disabled", json!({ "enabled": false, "profile": "ambient" })),
         ("demo", json!({ "global": { "profile": "demo" }, "resources": { "limits": { "cpu": "1" } } })),
         ("compat", json!({ "compatibilityVersion": "1.28", "cni": { "profile": "demo" } })),
         (

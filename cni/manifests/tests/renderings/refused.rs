@@ -7,6 +7,22 @@ use serde_json::{Value, json};
 use crate::cases::Rendering;
 use crate::helm;
 
+/// Reason and remedy of a rejected ambient mode, the same in both renderings.
+const AMBIENT: &str = "contradicts ambient.acceptUnredirected: false: this node agent serves sidecars only, and pods of ambient mode would start without redirection, past ztunnel; remove it, or set ambient.acceptUnredirected: true";
+
+/// Ambient mode by each value that sets it.
+fn ambient() -> [(String, Value); 6] {
+    [
+        ("ambient.enabled: true", json!({ "ambient": { "enabled": true } })),
+        ("ambient.enabled: true", json!({ "cni": { "ambient": { "enabled": true } } })),
+        ("profile: \"ambient\"", json!({ "profile": "ambient" })),
+        ("profile: \"ambient\"", json!({ "global": { "profile": "ambient" } })),
+        ("ambient.enabled: true", json!({ "profile": "demo", "ambient": { "enabled": true } })),
+        ("env.AMBIENT_ENABLED: \"true\"", json!({ "env": { "AMBIENT_ENABLED": "true" } })),
+    ]
+    .map(|(given, values)| (format!("{given} {AMBIENT}"), values))
+}
+
 fn wrong() -> [(&'static str, Value); 28] {
     [
         ("chaind", json!({ "chaind": true })),
@@ -51,9 +67,9 @@ fn wrong() -> [(&'static str, Value); 28] {
 
 /// Both reject them, by name.
 pub(crate) fn check() -> Result<(), String> {
-    let wrong = wrong();
+    let wrong = wrong().map(|(field, values)| (field.to_owned(), values));
     let mut passed = Vec::new();
-    for (field, values) in &wrong {
+    for (field, values) in wrong.iter().chain(&ambient()) {
         let rendering = Rendering::new("wrong", values.clone());
         let ours = Values::resolve(&rendering.values, &Context::default())
             .err()

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::common::{World, pod, refusal};
 use apiserver::{Account, Grant, Verb};
+use futures::StreamExt as _;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -88,6 +89,20 @@ async fn tokens_can_be_made_to_be_looked_up() {
     read(&world, &token).await.unwrap();
     world.server.forget_tokens();
     assert_eq!(refusal(read(&world, &token).await), (401, "Unauthorized".into()));
+}
+
+#[tokio::test]
+async fn other_signing_keys_refuse_earlier_tokens_and_end_watches() {
+    let world = with_agent();
+    let token = world.server.token(&account(), None, Duration::from_secs(600)).unwrap();
+    read(&world, &token).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(world.server.client(), "shop");
+    let watch = pods.watch(&kube::api::WatchParams::default(), "0").await.unwrap();
+    world.server.rotate_keys();
+    assert!(watch.collect::<Vec<_>>().await.iter().all(Result::is_ok), "it ends in good order");
+    assert_eq!(refusal(read(&world, &token).await), (401, "Unauthorized".into()));
+    let token = world.server.token(&account(), None, Duration::from_secs(600)).unwrap();
+    read(&world, &token).await.unwrap();
 }
 
 #[tokio::test]

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub(super) struct Attempts {
     /// In flight.
     pub(super) busy: bool,
+    /// The watch has told of the node since the last request was sent.
+    pub(super) told: bool,
     pub(super) failures: u32,
     /// Backoff ends.
     pub(super) due: Option<Duration>,

@@ -92,13 +92,13 @@ fn a_fresh_node_loses_the_taint_once_its_pod_is_ready() {
     assert_eq!(deeds(&actions), [("a", Deed::Remove)]);
     let TaintAction::Patch { patch, .. } = &actions[0] else { panic!() };
     assert_eq!(patch[1]["value"], json!([taint("other")]));
-    assert_eq!(state.decide(TaintEvent::Node(node("a", &[KEY])), seconds(2)), [], "one at a time");
+    let of = |version, taints: &[&str]| Node { version: Some(version), ..node("a", taints) };
+    assert_eq!(state.decide(TaintEvent::Node(of(6, &[KEY])), seconds(2)), [], "one at a time");
     assert_eq!(
-        state
-            .decide(TaintEvent::Ended("a".to_owned(), PatchOutcome::Done(node("a", &["other"]))), seconds(3)),
+        state.decide(TaintEvent::Ended("a".to_owned(), PatchOutcome::Done(of(7, &["other"]))), seconds(3)),
         []
     );
-    let again = state.decide(TaintEvent::Node(node("a", &["other", KEY])), seconds(4));
+    let again = state.decide(TaintEvent::Node(of(8, &["other", KEY])), seconds(4));
     assert_eq!(deeds(&again), [("a", Deed::Remove)], "who taints a ready node is undone");
 }
 
@@ -112,6 +112,23 @@ fn a_response_does_not_undo_a_later_event() {
         assert_eq!(state.decide(TaintEvent::Node(of(7, &[KEY])), seconds(1)), []);
         let done = TaintEvent::Ended("a".to_owned(), PatchOutcome::Done(of(response, &[])));
         assert_eq!(deeds(&state.decide(done, seconds(2))), want, "{response}");
+    }
+}
+
+#[test]
+fn a_response_without_a_comparable_version_does_not_undo_what_the_watch_told_since() {
+    let of = |version, taints: &[&str]| Node { version, ..node("a", taints) };
+    for (first, told, response) in [(None, None, None), (None, None, Some(7)), (Some(5), Some(8), None)] {
+        for (is_told, want) in [(true, vec![("a", Deed::Remove)]), (false, vec![])] {
+            let (mut state, actions) =
+                leader(TaintPolicy::OnlyRemove, &[of(first, &[KEY])], &[pod("a", Some(9))]);
+            assert_eq!(deeds(&actions), [("a", Deed::Remove)]);
+            if is_told {
+                assert_eq!(state.decide(TaintEvent::Node(of(told, &[KEY])), seconds(1)), []);
+            }
+            let done = TaintEvent::Ended("a".to_owned(), PatchOutcome::Done(of(response, &[])));
+            assert_eq!(deeds(&state.decide(done, seconds(2))), want, "{first:?} {told:?} {response:?}");
+        }
     }
 }
 

@@ -52,6 +52,13 @@ async fn expires(world: &mut LabWorld) -> Step {
     Ok(world.cluster().await?.kubelet()?.expire_token(&pod).await?)
 }
 
+/// All watches end, and tokens that were issued before are refused. Kubelets renew theirs when most of their time is over.
+#[when("the API server restarts with other signing keys")]
+async fn rotated(world: &mut LabWorld) -> Step {
+    world.cluster().await?.server()?.rotate_keys();
+    Ok(())
+}
+
 /// Mounts a new token. With the lab's kubelet the old one is dead; a real one has forgotten it by a restart, and asks for another.
 #[when("the kubelet renews the node agent's token")]
 async fn renewed(world: &mut LabWorld) -> Step {
