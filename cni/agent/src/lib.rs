@@ -29,6 +29,7 @@
 //! | [`pods`] | the node's pods as the API server tells of them |
 //! | [`serve`] | the sockets that the plugin talks to |
 //! | [`repair`] | pods that came up without redirection |
+//! | [`runtime`] | the container runtime: whether it has loaded our entry |
 //! | `time` | delays |
 //! | [`taint`] | nodes that carry a taint until the plugin is ready there |
 
@@ -51,6 +52,7 @@ pub mod readiness;
 pub mod reload;
 pub mod repair;
 pub mod run;
+pub mod runtime;
 pub mod selector;
 pub mod serve;
 pub mod settings;

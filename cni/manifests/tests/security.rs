@@ -112,7 +112,7 @@ fn each_mode_is_granted_what_the_page_says() {
     let fallback = |to: &str| [("repair.fallback", json!(to))];
     let taint = |mode: &str| [("taint.mode", json!(mode))];
     let agent = "istio-cni";
-    let cases: [Case<'_>; 13] = [
+    let cases: [Case<'_>; 14] = [
         ("nothing but the plugin", agent, std::slice::from_ref(&off), &["always"]),
         ("the default", agent, &[], &["always", "repair", "repairPods"]),
         ("pods are deleted", agent, &on("repair.deletePods"), &["always", "repair", "delete"]),
@@ -121,6 +121,12 @@ fn each_mode_is_granted_what_the_page_says() {
         ("labelled as a fallback", agent, &fallback("label"), &["always", "repair", "repairPods", "label"]),
         ("its own taint", agent, &[off.clone(), ("taint.mode", json!("node"))], &["always", "taint-node"]),
         ("a controller's taint", agent, &taint("untaint"), &["always", "repair", "repairPods"]),
+        (
+            "the runtime is asked",
+            agent,
+            &[off.clone(), ("criSocket", json!("/run/x.sock"))],
+            &["always", "criSocket"],
+        ),
         ("OpenShift", agent, &[off.clone(), ("platform", json!("openshift"))], &["always", "openshift"]),
         ("Multus", agent, &[off.clone(), ("provider", json!("multus"))], &["always", "multus"]),
         ("k3s", agent, &[off.clone(), ("cniMoreBinDir", json!("/k/bin"))], &["always", "more-bin"]),
@@ -232,6 +238,7 @@ fn every_line_of_the_page_is_of_a_mode() {
         "more-bin",
         "multus",
         "openshift",
+        "criSocket",
         "controller",
         "untaint",
         "readiness",
