@@ -9,6 +9,8 @@ use netfilter::describe::describe;
 use netfilter::expression;
 use netfilter::snapshot::NfFamily;
 use protocol::args::CniArgs;
+use protocol::cri;
+use protocol::directories::of_runtime;
 use protocol::netconf::NetConf;
 use protocol::pod::PodFacts;
 use redirect::annotations::Annotation;
@@ -131,4 +133,21 @@ pub fn nft_list(data: &[u8]) {
 
 fn count(rules: &FoundRules) -> usize {
     rules.tables.iter().flat_map(|table| &table.chains).map(|chain| chain.rules.len()).sum()
+}
+
+/// A container runtime's answer to `Status`: what is read of it is in it, and no longer.
+pub fn cri_status(data: &[u8]) {
+    let Ok(info) = cri::info(data) else { return };
+    let read: usize = info.iter().map(|(key, value)| key.len() + value.len()).sum();
+    assert!(read <= data.len(), "nothing is read twice");
+    if let Some(loaded) = cri::loaded(&info) {
+        assert!(info.contains_key("cniconfig"), "{loaded:?}");
+    }
+}
+
+/// A container runtime's configuration: directories are absolute, and the names of networks are not empty.
+pub fn runtime_config(data: &[u8]) {
+    let found = of_runtime(&String::from_utf8_lossy(data));
+    assert!(found.net.iter().chain(&found.bin).all(|path| path.starts_with('/')));
+    assert!(found.default_network.is_none_or(|name| !name.is_empty()));
 }

@@ -15,6 +15,11 @@ const LIST: &[u8] = b"table inet t {\n\tchain c {\n\t\ttype nat hook output prio
 /// A table, a chain at a hook and a rule `iifname lo counter return`, as nf_tables lists them.
 const REPLIES: &[u8] = include_bytes!("replies.bin");
 
+/// containerd's answer: a condition, and one network with one plugin.
+const STATUS: &[u8] = b"\x00\x00\x00\x00\xec\x0a\x12\x0a\x10\x0a\x0cNetworkReady\x10\x01\x12\xbc\x01\x0a\x09cniconfig\x12\xae\x01{\"PluginConfDir\":\"/etc/cni/net.d\",\"PluginMaxConfNum\":1,\"Networks\":[{\"Config\":{\"Name\":\"net\",\"Plugins\":[{\"Source\":\"{\\\"type\\\":\\\"istio-cni\\\"}\"}],\"Source\":\"{}\"},\"IFName\":\"eth0\"}]}\x12\x17\x0a\x11lastCNILoadStatus\x12\x02OK";
+
+const CONFIG: &[u8] = b"[crio.network]\ncni_default_network = \"azure\"\nnetwork_dir = \"/etc/cni/net.d/\"\nplugin_dirs = [\n  \"/opt/cni/bin\", # ours\n]\n[x.cni]\n  max_conf_num = 2\n";
+
 /// A real text with some of its bytes changed and a piece of it repeated or left out.
 fn changed(real: &'static [u8]) -> impl Strategy<Value = Vec<u8>> {
     let changes = vec((any::<Index>(), any::<u8>()), 0..6);
@@ -59,6 +64,8 @@ bounded! {
     iptables_save: SAVED;
     nft_json: LISTED;
     nft_list: LIST;
+    cri_status: STATUS;
+    runtime_config: CONFIG;
 }
 
 #[test]
@@ -70,6 +77,10 @@ fn the_real_texts_are_accepted() {
     assert_eq!(saved.tables[0].chains[0].rules.len(), 2);
     assert_eq!(redirect::found::json::parse(text(LISTED)).unwrap().tables[0].chains[0].rules.len(), 1);
     assert_eq!(redirect::found::native::parse(text(LIST)).unwrap().tables[0].chains[0].rules.len(), 2);
+    let info = protocol::cri::info(STATUS).unwrap();
+    assert_eq!(protocol::cri::loaded(&info).unwrap().networks[0].name, "net");
+    let config = protocol::directories::of_runtime(text(CONFIG));
+    assert_eq!((config.default_network.as_deref(), config.most), (Some("azure"), Some(2)));
     let replied = netfilter::read::replies(REPLIES).unwrap();
     assert_eq!(replied.counters().count(), 1);
     let found = netfilter::found_rules(&replied);

@@ -8,6 +8,8 @@
 //! | [`splice`] | our entry in and out of a list, every other byte as it was |
 //! | [`entry`] | our entry |
 //! | [`scan`] | a directory's files in the order in which runtimes look at them |
+//! | [`networks`] | the directory's networks by name |
+//! | [`unused`] | lists that are no network of pods |
 //! | [`plan`] | what to write and remove, and whether what is there is right |
 //! | [`copy`] | lists of our own that repeat the primary's: their names, and how they are recognized |
 //! | [`multus`] | Multus' configuration: which network it attaches, and whether that has our entry |
@@ -18,9 +20,11 @@ pub mod document;
 pub mod entry;
 pub mod leave;
 pub mod multus;
+pub mod networks;
 pub mod plan;
 pub mod scan;
 pub mod splice;
+pub mod unused;
 
 #[cfg(test)]
 mod change_tests;

@@ -30,6 +30,7 @@
 //! | [`serve`] | the sockets that the plugin talks to |
 //! | [`repair`] | pods that came up without redirection |
 //! | [`ambient`] | pods of ambient mode, which nothing serves here |
+//! | [`runtime`] | the container runtime: whether it has loaded our entry |
 //! | `time` | delays |
 //! | [`taint`] | nodes that carry a taint until the plugin is ready there |
 
@@ -53,6 +54,7 @@ pub mod readiness;
 pub mod reload;
 pub mod repair;
 pub mod run;
+pub mod runtime;
 pub mod selector;
 pub mod serve;
 pub mod settings;

@@ -17,6 +17,8 @@ pub enum Part {
     Conflist,
     /// The sockets that the plugin talks to.
     Sockets,
+    /// The runtime's loaded configuration, which has our entry.
+    Runtime,
     /// ConfigMap of the pods that nodes need, listed.
     Needs,
     /// Nodes, listed.
@@ -27,7 +29,8 @@ pub enum Part {
 
 impl Part {
     /// Parts of the agent, in the order of reports.
-    pub const ALL: [Self; 4] = [Self::Binaries, Self::Kubeconfig, Self::Conflist, Self::Sockets];
+    pub const ALL: [Self; 5] =
+        [Self::Binaries, Self::Kubeconfig, Self::Conflist, Self::Sockets, Self::Runtime];
 
     /// Parts of the taint controller.
     pub const CONTROLLER: [Self; 3] = [Self::Needs, Self::Nodes, Self::Pods];
@@ -40,6 +43,7 @@ impl Part {
             Self::Kubeconfig => "kubeconfig",
             Self::Conflist => "conflist",
             Self::Sockets => "sockets",
+            Self::Runtime => "runtime",
             Self::Needs => "needs",
             Self::Nodes => "nodes",
             Self::Pods => "pods",

@@ -28,6 +28,8 @@ use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::reload::Live;
 use crate::repair;
+use crate::runtime::Runtime;
+use crate::runtime::follow::Followed;
 use crate::serve::Sockets;
 use crate::serve::lookup::Lookup;
 use crate::settings::layers::ProcessEnvironment;
@@ -93,6 +95,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let receiver = live.settings();
     let settings = receiver.borrow().clone();
     let (readiness, metrics) = (Readiness::default(), Metrics::default());
+    let runtime = Runtime::new(readiness.clone());
     let stop = CancellationToken::new();
     let mut servers = JoinSet::new();
     let state = HttpState { metrics: metrics.clone(), readiness: readiness.clone(), settings: live.report() };
@@ -102,20 +105,27 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let pods = cluster::pods(&settings, client.as_ref(), &metrics, &mut servers, &stop);
     let sockets = Sockets {
         run_dir: settings.places.run_dir.clone(),
-        lookup: Lookup::new(pods.clone(), client.clone(), metrics.clone()),
+        lookup: Lookup::reporting(pods.clone(), client.clone(), metrics.clone(), runtime.clone()),
         log: log.clone(),
-        metrics: metrics.clone(),
         readiness: readiness.clone(),
     };
     servers.spawn(sockets.run(stop.clone()));
     let (leaving, events, writing) =
-        cluster::follow(live, client.clone(), pods, metrics.clone(), &mut servers, &stop);
-    let reporters = (&readiness, &metrics, &events);
+        cluster::follow(live, client.clone(), pods.clone(), metrics.clone(), &mut servers, &stop);
+    let reporters = (&readiness, &runtime, &metrics, &events);
     let (installs, is_installer) = watch::channel(true);
+    let followed = Followed {
+        client: client.clone(),
+        pods: pods.clone(),
+        settings: receiver.clone(),
+        installs: is_installer.clone(),
+    };
+    servers.spawn(runtime.clone().run(followed, stop.clone()));
     let own_taint =
         cluster::own_taint(&receiver, client.as_ref(), reporters, is_installer, &mut servers, &stop);
     servers.spawn(follow_levels(log, receiver.clone()));
-    let context = InstallContext { settings: receiver.clone(), readiness, metrics, events, installs };
+    let context =
+        InstallContext { settings: receiver.clone(), readiness, metrics, events, runtime, installs };
     let mut installation = tokio::spawn(task::run(context, stop.clone()));
     let recording = tokio::spawn(backend::find_out(settings.clone()));
     tokio::select! {

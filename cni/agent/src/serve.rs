@@ -25,7 +25,6 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use crate::log::Log;
-use crate::metrics::Metrics;
 use crate::readiness::{Part, Readiness};
 use lookup::Lookup;
 use socket::{SocketError, SocketFile};
@@ -43,7 +42,6 @@ pub struct Sockets {
     pub run_dir: PathBuf,
     pub lookup: Lookup,
     pub log: Log,
-    pub metrics: Metrics,
     /// Where the sockets' state is reported.
     pub readiness: Readiness,
 }
@@ -113,7 +111,7 @@ impl Sockets {
     /// As upstream: any user's plugin may log.
     fn open_log(&self, stop: CancellationToken) -> Result<SocketFile, SocketError> {
         let (lines, file) = socket::open(&self.run_dir.join(LOG_SOCKET), 0o666)?;
-        tokio::spawn(take_lines(lines, self.log.clone(), self.metrics.clone(), stop));
+        tokio::spawn(take_lines(lines, self.log.clone(), self.lookup.clone(), stop));
         Ok(file)
     }
 }
@@ -133,13 +131,12 @@ mod tests {
         // Runtimes make a directory of what a pod mounts and is not there.
         fs::create_dir(&logged).unwrap();
         let (readiness, metrics, cancel) =
-            (Readiness::of(&[Part::Sockets]), Metrics::default(), CancellationToken::new());
+            (Readiness::of(&[Part::Sockets]), crate::metrics::Metrics::default(), CancellationToken::new());
         let mut changes = readiness.changes();
         let sockets = Sockets {
             run_dir: dir.path().to_owned(),
-            lookup: Lookup::new(Pods::default(), None, metrics.clone()),
+            lookup: Lookup::new(Pods::default(), None, metrics),
             log: Log::in_memory(),
-            metrics,
             readiness,
         };
         let _stop = cancel.clone().drop_guard();

@@ -63,6 +63,11 @@ volumeMounts:
     mountPath: /host/proc
     readOnly: true
   {{- end }}
+  {{- if .v.criSocket }}
+  - name: cri-socket-dir
+    mountPath: /host/cri
+    readOnly: true
+  {{- end }}
 {{- with .v.resources }}
 resources:
   {{- toYaml . | nindent 2 }}
@@ -105,6 +110,7 @@ server leaves it out.
 {{- if $v.cniMoreBinDir -}}{{ $_ := set $settings "MILLRACE_NODE_MORE_BIN_DIR" $v.cniMoreBinDir }}{{- end -}}
 {{- if include "istio-cni.hasMultusDir" $v -}}{{ $_ := set $settings "MILLRACE_NODE_MULTUS_DIR" $v.multusConfDir }}{{- end -}}
 {{- if $v.repair.enabled -}}{{ $_ := set $settings "MILLRACE_NETNS_DIR" $v.cniNetnsDir }}{{- end -}}
+{{- if $v.criSocket -}}{{ $_ := set $settings "MILLRACE_CRI_SOCKET" (printf "/host/cri/%s" (base $v.criSocket)) }}{{- end -}}
 {{- if $v.global.logAsJson -}}{{ $_ := set $settings "LOG_AS_JSON" "true" }}{{- end -}}
 {{- if eq $v.taint.mode "node" -}}
 {{- $settings = mergeOverwrite $settings (include "istio-cni.ownTaint" $v | fromJson) -}}
@@ -179,6 +185,12 @@ capabilities:
 - name: cni-host-procfs
   hostPath:
     path: /proc
+    type: Directory
+{{- end }}
+{{- with .v.criSocket }}
+- name: cri-socket-dir
+  hostPath:
+    path: {{ dir . | quote }}
     type: Directory
 {{- end }}
 {{- end -}}

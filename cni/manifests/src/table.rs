@@ -104,6 +104,12 @@ table! {
         "/var/lib/cni",
         "Where the runtime keeps CNI results on the node; read by repair and when the node is left",
     );
+    CRI_SOCKET_ON_NODE = value(
+        "criSocket",
+        Kind::AutoDirectory,
+        "",
+        "Socket of the container runtime on the node (/run/containerd/containerd.sock, /run/crio/crio.sock), which the agent asks what it has loaded; whoever can use it is root on the node. \"\": the agent waits a moment instead",
+    );
     CHAINED = switch("chained", "true", "Add the plugin to the primary CNI plugin's list; false: a file of its own").flag("chained-cni-plugin").mounted().in_config_map();
     PROVIDER = value(
         "provider",
@@ -326,6 +332,7 @@ table! {
     NODE_BIN_DIR = flag("millrace-node-bin-dir", Kind::Text, "", "The node's path of the directory at /host/opt/cni/bin").at_start();
     NODE_MORE_BIN_DIR = flag("millrace-node-more-bin-dir", Kind::Text, "", "The node's path of the directory at /host/opt/cni/more, which gets the plugin's binary as well; nothing for none").at_start();
     NODE_MULTUS_DIR = flag("millrace-node-multus-dir", Kind::Text, "", "The node's path of the directory at /host/multus/net.d, which has Multus' own file; nothing for none").at_start();
+    CRI_SOCKET = flag("millrace-cri-socket", Kind::Text, "", "Socket of the container runtime, as it is mounted; the chart sets it from criSocket").pod().at_start();
     DAEMONSET = flag("millrace-daemonset-name", Kind::Text, "istio-cni-node", "The DaemonSet that the agent belongs to").pod().at_start();
     TAINT_OWN_NODE = flag("millrace-taint-own-node", Kind::Bool, "false", "Take the taint off the own node once everything is ready, and put it back when that is lost or uninstalled").pod();
     SERVICE_PROTOCOL = flag("kubernetes-service-protocol", Kind::Text, "", "Of the API server (default: https)").only_environment();

@@ -61,6 +61,7 @@ pub struct Values {
     pub cni_conf_file_name: String,
     pub cni_netns_dir: String,
     pub cni_cache_dir: String,
+    pub cri_socket: String,
     pub chained: bool,
     pub provider: Provider,
     #[serde(rename = "istioOwnedCNIConfig")]

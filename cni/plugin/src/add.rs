@@ -2,6 +2,7 @@
 //! ADD: gather, decide, apply. Everything that can be refused is refused before the pod's namespace is touched, and a pod
 //! that needs rules never gets success without them.
 
+use protocol::agent::PodKey;
 use protocol::args::CniArgs;
 use protocol::env::NetnsOverride;
 use protocol::error::CniError;
@@ -30,7 +31,8 @@ pub fn run(call: &mut Call<'_>, stdin: &[u8]) -> Result<String, CniError> {
 }
 
 fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, Failure> {
-    let key = call.pod_key(args);
+    // The agent compares it with the list that has our entry: a runtime may go by another one.
+    let key = PodKey { network: conf.header.name.clone(), ..call.pod_key(args) };
     let asked_at = call.clock.now();
     let result = result(conf)?;
     let pod = NamedPod { name: &key.name, namespace: &key.namespace };

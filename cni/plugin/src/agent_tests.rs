@@ -22,7 +22,13 @@ fn ask_at(path: &Path) -> Result<Response, AgentError> {
 }
 
 fn key() -> PodKey {
-    PodKey { namespace: "shop".into(), name: "cart".into(), uid: "u1".into(), container_id: "c1".into() }
+    PodKey {
+        namespace: "shop".into(),
+        name: "cart".into(),
+        uid: "u1".into(),
+        container_id: "c1".into(),
+        ..PodKey::default()
+    }
 }
 
 struct Peer<T> {

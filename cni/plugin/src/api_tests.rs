@@ -47,7 +47,7 @@ impl Connection for Script<'_> {
 }
 
 fn key() -> PodKey {
-    PodKey { namespace: "shop".into(), name: "cart".into(), uid: "u1".into(), container_id: String::new() }
+    PodKey { namespace: "shop".into(), name: "cart".into(), uid: "u1".into(), ..PodKey::default() }
 }
 
 fn status(status: u16) -> Step {

@@ -105,6 +105,7 @@ impl<'w> Call<'w> {
             name: args.pod_name,
             uid: args.pod_uid,
             container_id: self.invocation.container_id.clone(),
+            network: String::new(),
         }
     }
 }

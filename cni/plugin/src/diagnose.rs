@@ -246,12 +246,7 @@ fn from_cluster(
     (namespace, name): (&str, &str),
     conf: &NetConf,
 ) -> Result<PodFacts, DiagnoseError> {
-    let key = PodKey {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        uid: String::new(),
-        container_id: String::new(),
-    };
+    let key = PodKey { namespace: namespace.to_owned(), name: name.to_owned(), ..PodKey::default() };
     // As for a CHECK, but that nobody waits for it.
     let invocation = Invocation {
         command: Command::Check,

@@ -59,6 +59,9 @@ pub struct PodKey {
     /// The sandbox' container id.
     #[serde(default)]
     pub container_id: String,
+    /// Name of the network that the runtime adds it to; empty of other commands, and of plugins that do not send it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub network: String,
 }
 
 /// A reply of the agent. Deserialized by hand (`reply`): the derived way reads a pod twice.
@@ -161,6 +164,7 @@ mod tests {
             name: "cart".to_owned(),
             uid: "u-1".to_owned(),
             container_id: "c-1".to_owned(),
+            network: String::new(),
         }
     }
 
@@ -172,6 +176,12 @@ mod tests {
             String::from_utf8(text.clone()).unwrap(),
             "{\"version\":1,\"kind\":\"pod\",\"namespace\":\"shop\",\"name\":\"cart\",\"uid\":\"u-1\",\"container_id\":\"c-1\"}\n"
         );
+        assert_eq!(decode_line::<Request>(&text).unwrap(), request);
+        let added = PodKey { network: "k8s-pod-network".to_owned(), ..key() };
+        let request = Request { version: 1, kind: RequestKind::Pod(added) };
+        let text = encode_line(&request).unwrap();
+        let told = String::from_utf8(text.clone()).unwrap();
+        assert!(told.ends_with("\"container_id\":\"c-1\",\"network\":\"k8s-pod-network\"}\n"), "{told}");
         assert_eq!(decode_line::<Request>(&text).unwrap(), request);
         let request = Request { version: 1, kind: RequestKind::Deleted(key()) };
         assert_eq!(decode_line::<Request>(&encode_line(&request).unwrap()).unwrap(), request);

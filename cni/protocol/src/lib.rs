@@ -9,6 +9,7 @@
 //! | [`netconf`] | the configuration on stdin |
 //! | [`result`] | results, of every version |
 //! | [`error`] | errors and their codes |
+//! | [`cri`] | what a container runtime says that it has loaded |
 //! | [`directories`] | where runtimes look for configurations and plugins |
 //! | [`log`] | levels of log lines |
 //! | [`version`] | the versions that we speak |
@@ -19,6 +20,7 @@
 
 pub mod agent;
 pub mod args;
+pub mod cri;
 pub mod directories;
 pub mod env;
 pub mod error;

@@ -265,7 +265,7 @@ mod tests {
         }))
         .unwrap();
         let want = NetConf {
-            header: Header { version: CniVersion::V1_0_0 },
+            header: Header { name: "n".to_owned(), version: CniVersion::V1_0_0 },
             prev_result: None,
             log_level: LogLevel::Debug,
             unknown_log_level: None,

@@ -47,7 +47,7 @@ pub use kubelet::{Kubelet, MultusEnd, MultusFile};
 pub use leftovers::Leftovers;
 pub use machines::{Configuration, Disk, Machines, Memory, architecture};
 pub use network::{Disturbance, LiveNetwork, LiveRule, Wanted};
-pub use node_plan::NodePlan;
+pub use node_plan::{NodePlan, RuntimeConf};
 pub use profile::RuntimeProfile;
 pub use runtime::{
     AgentStandIn, BASE_PLUGIN, ChainFailure, Entering, Files, Installed, KUBECONFIG, Kernel, Lack, NodePaths,

@@ -2,10 +2,20 @@
 //! Requirements of a scenario on its node.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::{AgentStandIn, Configuration, Installed, Kernel, RuntimeProfile};
+
+/// Configuration of a container runtime, and how slow it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RuntimeConf {
+    /// Time from a change of the configuration directory until it is loaded.
+    pub lag: Duration,
+    /// `cni_default_network`: the network of that name, whichever file is the first.
+    pub default_network: Option<String>,
+}
 
 /// A node that does not exist yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,6 +38,8 @@ pub struct NodePlan {
     pub installed: Installed,
     /// Container runtime, if a scenario means one.
     pub runtime: Option<&'static RuntimeProfile>,
+    /// That runtime's configuration.
+    pub runtime_conf: RuntimeConf,
     /// `cniVersion` of its network.
     pub cni_version: Option<String>,
     /// Its configuration directory over a reboot.

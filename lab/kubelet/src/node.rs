@@ -125,9 +125,10 @@ impl NetnsNode {
         };
         let agent = Agent::new(&binaries.workload, netns.path(), &paths.run_dir, &below("agent"))?;
         let environment = options.node.plugin_env.clone();
+        let runtime = (options.runtime(), options.node.runtime_conf.clone());
         Ok(Self {
             name,
-            chain: Chain::new(paths.clone(), caller, multus, environment, options.runtime())?,
+            chain: Chain::new(paths.clone(), caller, multus, environment, runtime)?,
             directory,
             paths,
             options: options.clone(),

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::document::Document;
 use super::plan_tests::{chain, directory, names, settle, take};
 use super::scan::{ConfigFormat, Content};
-use super::{copy, leave};
+use super::{copy, leave, unused};
 use crate::settings::ChainSettings;
 
 #[derive(Deserialize)]
@@ -35,6 +35,11 @@ fn each_network_gets_our_entry_and_loses_it_to_the_byte() {
         let mut now = before.clone();
         let is_list = ConfigFormat::of(file) == Some(ConfigFormat::List);
         *(if is_list { &mut lists } else { &mut singles }) += 1;
+        if unused::is_unused(&Document::parse(text).unwrap()) {
+            assert!(settle(&chain(), &mut now, &BTreeSet::new()).is_err(), "{file} is no network of pods");
+            assert_eq!(now, before, "{file}");
+            continue;
+        }
         // The owner writes the same, then another text, and nobody else does anything.
         let other = text.replacen('{', "{ \"x-more\": 1,", 1);
         for owners in [text, text, &other] {

@@ -4,7 +4,9 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::io::Errno;
 use serde::de::IgnoredAny;
@@ -34,6 +36,18 @@ pub fn read(directory: &Path) -> Result<DirectorySnapshot, FileError> {
 #[must_use]
 pub fn is_gated(directory: &Path) -> bool {
     read(directory).is_ok_and(|now| entry::is_gated(&now))
+}
+
+/// Time since a file or the directory changed, whichever is less; `None` if that cannot be told. A clock that was set back says zero.
+#[must_use]
+pub fn unchanged(directory: &Path, name: &str) -> Option<Duration> {
+    let ago = |path: &Path| {
+        let found = fs::metadata(path).ok()?;
+        let changed =
+            Duration::new(u64::try_from(found.ctime()).ok()?, u32::try_from(found.ctime_nsec()).ok()?);
+        Some((UNIX_EPOCH + changed).elapsed().unwrap_or_default())
+    };
+    Some(ago(directory)?.min(ago(&directory.join(name))?))
 }
 
 /// Ending of files that Cilium moved aside.

@@ -12,6 +12,8 @@ use crate::conflist::plan::Step;
 use crate::events::{About, EventReason};
 use crate::metrics::InstallResult;
 use crate::readiness::Part;
+use crate::runtime::Runtime;
+use crate::runtime::loaded::{Installed, before};
 use crate::settings::Settings;
 
 /// Events can get lost (network file systems, an overflow): so much later it is looked all the same.
@@ -42,6 +44,8 @@ pub struct Judge {
     /// Contested of them.
     contested: &'static str,
     right: Option<Right>,
+    /// The last pass found our entry, or wrote it.
+    is_installed: bool,
     said: Option<Said>,
     failures: u32,
 }
@@ -98,6 +102,7 @@ impl Judge {
             Ok(_) => readiness.set_ready(Part::Kubeconfig),
             Err(error) => readiness.set_unready(Part::Kubeconfig, error.to_string()),
         }
+        self.load(look, &context.runtime);
         match &report.conflist {
             Ok(_) => readiness.set_ready(Part::Conflist),
             Err(error) => readiness.set_unready(Part::Conflist, error.to_string()),
@@ -106,6 +111,26 @@ impl Judge {
         self.heal_files(look, context);
         self.count(report, context);
         self.next(report, look.begun)
+    }
+
+    /// Reports to the runtime's follower since when it has to load our entry.
+    fn load(&mut self, Look { settings, report, .. }: &Look, runtime: &Runtime) {
+        let Ok(file) = &report.conflist else {
+            self.is_installed = false;
+            return runtime.lost();
+        };
+        let was_installed = std::mem::replace(&mut self.is_installed, true);
+        let now = tokio::time::Instant::now();
+        let since = if !report.steps.is_empty() {
+            Some(now)
+        } else if was_installed && self.file() == Some(file) {
+            return runtime.networks(&report.networks);
+        } else {
+            // Another agent's, or right by what others did.
+            before(now, report.unchanged)
+        };
+        let file = settings.places.shown(&settings.places.net_dir).join(file).display().to_string();
+        runtime.installed(Installed { file, networks: report.networks.clone(), since });
     }
 
     /// Records a heal, if our entry was reverted. Whoever is faster than a pass reverts each of its writes, and is fought as often.

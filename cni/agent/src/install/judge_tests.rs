@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tokio::sync::watch;
 
 use super::*;
+use crate::conflist::networks::Networks;
 use crate::conflist::plan::{FileMode, NotRight};
 use crate::events;
 use crate::metrics::{Exposition, Metrics};
@@ -30,6 +31,7 @@ impl Bench {
             readiness: Readiness::default(),
             metrics,
             events,
+            runtime: Runtime::new(Readiness::default()),
             installs: watch::channel(true).0,
         };
         Self { judge: Judge::default(), context, now: Instant::now(), looks: 0 }
@@ -67,6 +69,8 @@ fn right(wrote: bool) -> PassReport {
         conflist: Ok("10.conflist".to_owned()),
         steps: wrote.then(write).into_iter().collect(),
         rival: Rival::Unknown,
+        unchanged: None,
+        networks: Networks::default(),
     }
 }
 
@@ -143,7 +147,7 @@ fn each_process_tells_once_that_it_is_installed_and_again_when_it_is_again() {
         bench.look("a", right(false));
         bench.has(&[&success(1)]);
     }
-    let lost = ConflistError::NotRight(NotRight::NoPrimary);
+    let lost = ConflistError::NotRight(NotRight::NoPrimary, "/etc/cni/net.d".into());
     bench.look("a", PassReport { conflist: Err(lost), ..right(false) });
     bench.look("a", right(false));
     bench.has(&[&success(2)]);
@@ -155,7 +159,10 @@ fn a_failure_is_counted_at_each_look() {
     for count in 1..4 {
         bench.look(
             "a",
-            PassReport { conflist: Err(ConflistError::NotRight(NotRight::NoPrimary)), ..right(false) },
+            PassReport {
+                conflist: Err(ConflistError::NotRight(NotRight::NoPrimary, "/etc/cni/net.d".into())),
+                ..right(false)
+            },
         );
         bench.has(&[&format!("istio_cni_installs_total{{result=\"CREATE_CNI_CONFIG_FAILURE\"}} {count}")]);
     }

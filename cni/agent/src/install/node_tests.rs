@@ -185,7 +185,7 @@ fn what_somebody_broke_is_healed_and_what_killed_writes_left_goes() {
     fs::remove_dir_all(node.at("net.d")).unwrap();
     assert!(matches!(node.pass().conflist, Err(ConflistError::File(_))));
     fs::create_dir(node.at("net.d")).unwrap();
-    assert!(matches!(node.pass().conflist, Err(ConflistError::NotRight(NotRight::NoPrimary))));
+    assert!(matches!(node.pass().conflist, Err(ConflistError::NotRight(NotRight::NoPrimary, _))));
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn a_link_that_only_runtimes_may_be_able_to_follow_is_not_passed_over() {
     let link = node.at("net.d/05.conflist");
     for target in ["/nowhere/a.conflist", "../nowhere/a.conflist"] {
         symlink(target, &link).unwrap();
-        let ConflistError::NotRight(NotRight::Denied(why)) = node.pass().conflist.unwrap_err() else {
+        let ConflistError::NotRight(NotRight::Denied(why), _) = node.pass().conflist.unwrap_err() else {
             panic!("{target}")
         };
         assert!(why.contains(target) && why.contains("05.conflist"), "{why}");

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::binaries::{self, Known};
 use super::fight::Rival;
@@ -11,6 +12,7 @@ use super::kubeconfig::{self, KubeconfigError};
 use super::versions::Versions;
 use super::{KUBECONFIG, directory};
 use crate::conflist::entry::{self, EntryError};
+use crate::conflist::networks::{Networks, networks};
 use crate::conflist::plan::{self, DesiredConflist, NotRight, Plan, Step};
 use crate::conflist::scan::DirectorySnapshot;
 use crate::conflist::{OUR_TYPE, copy};
@@ -27,9 +29,9 @@ pub enum ConflistError {
     /// No entry to install.
     #[error(transparent)]
     Entry(#[from] EntryError),
-    /// Needs an action of somebody else.
-    #[error(transparent)]
-    NotRight(#[from] NotRight),
+    /// Needs an action of somebody else, in this directory.
+    #[error("{}", .0.within(.1))]
+    NotRight(NotRight, PathBuf),
     /// A configuration that names a plugin which is not there would stop every pod.
     #[error("our entry is not written before the plugin's binary and its credentials are there")]
     TooEarly,
@@ -106,6 +108,10 @@ pub struct PassReport {
     pub steps: Vec<Step>,
     /// Other writer.
     pub rival: Rival,
+    /// Time since the file with our entry and the directory changed, as far as the clock tells.
+    pub unchanged: Option<Duration>,
+    /// Networks of the directory with our entry in it.
+    pub networks: Networks,
 }
 
 /// State between passes.
@@ -119,6 +125,7 @@ pub struct Installer {
     /// Temporaries that a killed agent left among the configurations were removed.
     tidy: bool,
     rival: Rival,
+    networks: Networks,
 }
 
 impl Installer {
@@ -128,7 +135,10 @@ impl Installer {
         let kubeconfig = credentials(settings, &mut self.credentials, &permits.files);
         let mut steps = Vec::new();
         let conflist = self.conflist(settings, &permits.conflist, &mut steps);
-        PassReport { binaries, kubeconfig, conflist, steps, rival: self.rival }
+        let unchanged =
+            conflist.as_ref().ok().and_then(|file| directory::unchanged(&settings.places.net_dir, file));
+        let networks = self.networks.clone();
+        PassReport { binaries, kubeconfig, conflist, steps, rival: self.rival, unchanged, networks }
     }
 
     fn conflist(
@@ -152,7 +162,10 @@ impl Installer {
             let able = self.versions.able(&settings.places.target_dirs, types);
             let plan = DesiredConflist { chain, entry: &entry, made: &self.made, able: &able }.plan(&now);
             if plan.steps.is_empty() {
-                let target = plan.then?;
+                self.networks = networks(&now);
+                let target = plan
+                    .then
+                    .map_err(|why| ConflistError::NotRight(why, settings.places.shown(net_dir).to_owned()))?;
                 // A file of our own, also if a former agent made it.
                 if chain.owned || !chain.chained {
                     self.made.insert(target.clone());
@@ -214,7 +227,8 @@ fn is_called(places: &Places) -> Result<(), ConflistError> {
     let Some(directory) = &places.multus_dir else { return Ok(()) };
     let path = places.on_node.get(directory).cloned();
     let runtime = DirectorySnapshot { path, ..directory::read(directory)? };
-    Ok(plan::called(&runtime, places.on_node.get(&places.net_dir).map(PathBuf::as_path))?)
+    let called = plan::called(&runtime, places.on_node.get(&places.net_dir).map(PathBuf::as_path));
+    called.map_err(|why| ConflistError::NotRight(why, places.shown(directory).to_owned()))
 }
 
 /// The credentials, and the directory that they are in.

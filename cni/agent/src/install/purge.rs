@@ -117,7 +117,7 @@ fn of_runtimes(root: &Path) -> Directories {
         };
         files.sort();
         for text in files.iter().filter_map(|file| fs::read_to_string(file).ok()) {
-            let Directories { net, bin } = directories::of_runtime(&text);
+            let Directories { net, bin, .. } = directories::of_runtime(&text);
             found.net.extend(net);
             found.bin.extend(bin);
         }

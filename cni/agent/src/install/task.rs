@@ -13,11 +13,13 @@ use tokio_util::sync::CancellationToken;
 use super::claim::{CLAIM, Claim, InstallerRole, Who};
 use super::judge::{self, Judge, Look};
 use super::mounts::Mounts;
-use super::pass::Installer;
+use super::pass::{ConflistError, Installer, PassReport};
 use super::{KUBECONFIG, kubeconfig};
+use crate::conflist::plan::NotRight;
 use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
+use crate::runtime::Runtime;
 use crate::settings::Settings;
 use crate::watch::{Names, WatchedDirectory, Watcher};
 
@@ -30,6 +32,8 @@ pub struct InstallContext {
     pub metrics: Metrics,
     /// Events for operators.
     pub events: Recorder,
+    /// Told of each change of our entry, before anybody else is.
+    pub runtime: Runtime,
     /// Told whether this agent installs, or leaves the node to another.
     pub installs: watch::Sender<bool>,
 }
@@ -81,6 +85,7 @@ pub async fn run(mut context: InstallContext, stop: CancellationToken) -> Result
             let Ok((pass, report, expires)) = looked.await else { continue };
             installer = pass;
             context.metrics.token_expires(expires);
+            let report = accepted(report, &context.runtime);
             let look = Look { settings, report, begun, since: since.unwrap_or(begun) };
             wait = judge.judge(&look, &context);
         }
@@ -102,6 +107,17 @@ pub async fn run(mut context: InstallContext, stop: CancellationToken) -> Result
             first = timeout(wait, changed) => changed_at = first.ok(),
         }
     }
+}
+
+/// A report on our entry in a file that is not the first: right, where the runtime is known to go by that file's network.
+fn accepted(mut report: PassReport, runtime: &Runtime) -> PassReport {
+    runtime.networks(&report.networks);
+    if let Err(ConflistError::NotRight(NotRight::Preempted { ours, .. }, _)) = &report.conflist
+        && runtime.goes_by(ours)
+    {
+        report.conflist = Ok(ours.clone());
+    }
+    report
 }
 
 /// Installer or standby, and the last log line on it.

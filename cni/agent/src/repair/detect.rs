@@ -45,7 +45,15 @@ impl Rules {
 }
 
 impl PluginRules {
-    fn of(entry: NetConf) -> Self {
+    /// True if the plugin would redirect the pod.
+    #[must_use]
+    pub fn redirects(&self, pod: &NodePod) -> bool {
+        let facts = pod.facts();
+        !is_excluded(&facts, self) && matches!(enrol(&facts), Ok(Enrolment::Enrol(_)))
+    }
+
+    #[must_use]
+    pub fn of(entry: NetConf) -> Self {
         // The plugin passes over a name that it does not know.
         let backend = entry.backend.parse().unwrap_or(Wish::Auto);
         let native_nftables = entry.native_nftables;

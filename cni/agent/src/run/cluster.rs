@@ -18,6 +18,7 @@ use crate::readiness::Readiness;
 use crate::reload::{Follower, Live};
 use crate::repair::child::Program;
 use crate::repair::worker;
+use crate::runtime::Runtime;
 use crate::settings::Settings;
 use crate::taint::OwnTaint;
 
@@ -118,7 +119,7 @@ pub(super) fn follow(
 pub(super) fn own_taint(
     followed: &watch::Receiver<Arc<Settings>>,
     client: Option<&Client>,
-    (readiness, metrics, recorder): (&Readiness, &Metrics, &Recorder),
+    (readiness, runtime, metrics, recorder): (&Readiness, &Runtime, &Metrics, &Recorder),
     installs: watch::Receiver<bool>,
     tasks: &mut JoinSet<()>,
     stop: &CancellationToken,
@@ -134,6 +135,7 @@ pub(super) fn own_taint(
         node: settings.own.node.clone(),
         client: client.clone(),
         readiness: readiness.clone(),
+        runtime: runtime.clone(),
         settings: followed.clone(),
         metrics: metrics.clone(),
         recorder: recorder.clone(),

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::fairness::{Desk, Share};
+use super::lookup::Lookup;
 use super::phases;
 use crate::accept;
 use crate::log::Log;
@@ -50,6 +51,8 @@ const OTHERS: Share = Share { open: 8, burst: 64.0, rate: 4.0 };
 struct Sink {
     log: Log,
     metrics: Metrics,
+    /// Told of each ADD that ended.
+    lookup: Lookup,
 }
 
 /// Sender of lines.
@@ -68,10 +71,10 @@ impl Speaker {
 }
 
 /// Takes lines until cancelled.
-pub async fn take_lines(listener: UnixListener, log: Log, metrics: Metrics, cancel: CancellationToken) {
+pub async fn take_lines(listener: UnixListener, log: Log, lookup: Lookup, cancel: CancellationToken) {
     let (start, room) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)));
     let (own, others) = (Desk::new(OWN), Desk::new(OTHERS));
-    let sink = Sink { log, metrics };
+    let sink = Sink { log, metrics: lookup.metrics().clone(), lookup };
     while let Some((place, (stream, _))) =
         accept::next(LOG_SOCKET, || listener.accept(), &room, &cancel).await
     {
@@ -133,6 +136,7 @@ impl Sink {
                 self.skip(LineSkipped::Malformed);
             } else if let (Speaker::Own, Some((result, phases))) = (speaker, phases::of_line(line)) {
                 phases.into_iter().for_each(|(phase, took)| self.metrics.add(phase, result, took));
+                phases::pod_of_line(line).into_iter().for_each(|pod| self.lookup.logged(pod));
             }
         }
     }

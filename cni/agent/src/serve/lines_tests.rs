@@ -10,6 +10,7 @@ use tokio_util::sync::DropGuard;
 
 use super::*;
 use crate::metrics::Exposition;
+use crate::pods::Pods;
 use crate::serve::socket::{self, SocketFile};
 
 struct Node {
@@ -27,7 +28,8 @@ fn node() -> Node {
     let (listener, file) = socket::open(&path, 0o666).unwrap();
     let (log, metrics, cancel) = (Log::in_memory(), Metrics::default(), CancellationToken::new());
     let stop = cancel.clone().drop_guard();
-    tokio::spawn(take_lines(listener, log.clone(), metrics.clone(), cancel));
+    let lookup = Lookup::new(Pods::default(), None, metrics.clone());
+    tokio::spawn(take_lines(listener, log.clone(), lookup, cancel));
     Node { path, log, metrics, _dir: dir, _file: file, _stop: stop }
 }
 
@@ -159,7 +161,8 @@ async fn too_many_requests_are_turned_away_until_there_was_a_pause() {
 #[test]
 fn a_stranger_s_line_is_logged_but_not_counted() {
     let (log, metrics) = (Log::in_memory(), Metrics::default());
-    let sink = Sink { log: log.clone(), metrics: metrics.clone() };
+    let lookup = Lookup::new(Pods::default(), None, metrics.clone());
+    let sink = Sink { log: log.clone(), metrics: metrics.clone(), lookup };
     let series = "millrace_add_seconds_count{phase=\"whole\",result=\"failed\"}";
     let body = json!([last_line(AddEnd::Failed)]).to_string();
     for (speaker, count) in [(Speaker::Stranger, 0), (Speaker::Own, 1)] {

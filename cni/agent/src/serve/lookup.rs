@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::api::Client;
 use crate::metrics::{AddPhase, AddResult, CacheResult, Metrics};
 use crate::pods::{NodePod, Pods};
+use crate::runtime::Runtime;
 
 /// Deadline of an answer: the plugin waits for a second.
 const LIMIT: Duration = Duration::from_millis(700);
@@ -65,6 +66,8 @@ struct Inner {
     pods: Pods,
     client: Option<Client>,
     metrics: Metrics,
+    /// Told of each ADD.
+    runtime: Option<Runtime>,
     turns: Semaphore,
     flights: Mutex<HashMap<Which, Flight>>,
 }
@@ -74,7 +77,14 @@ impl Lookup {
     #[must_use]
     pub fn new(pods: Pods, client: Option<Client>, metrics: Metrics) -> Self {
         let turns = Semaphore::new(AT_A_TIME);
-        Self(Arc::new(Inner { pods, client, metrics, turns, flights: Mutex::default() }))
+        Self(Arc::new(Inner { pods, client, metrics, runtime: None, turns, flights: Mutex::default() }))
+    }
+
+    /// As [`Self::new`]; each ADD that asks is reported to the runtime's follower.
+    #[must_use]
+    pub fn reporting(pods: Pods, client: Option<Client>, metrics: Metrics, runtime: Runtime) -> Self {
+        let (turns, runtime) = (Semaphore::new(AT_A_TIME), Some(runtime));
+        Self(Arc::new(Inner { pods, client, metrics, runtime, turns, flights: Mutex::default() }))
     }
 
     #[must_use]
@@ -83,6 +93,7 @@ impl Lookup {
     }
 
     pub async fn pod(&self, key: &PodKey) -> LookupResult {
+        self.0.runtime.iter().for_each(|runtime| runtime.added(key));
         let known = self.0.pods.find(&key.namespace, &key.name, &key.uid);
         if let Some(pod) = known {
             self.0.metrics.cache(CacheResult::Hit);
@@ -111,6 +122,11 @@ impl Lookup {
             Outcome::Unknown => LookupResult::Unknown,
             Outcome::Failed => LookupResult::Failed,
         }
+    }
+
+    /// An ADD of this pod ended, says the plugin's log.
+    pub fn logged(&self, pod: (String, String)) {
+        self.0.runtime.iter().for_each(|runtime| runtime.logged(pod.clone()));
     }
 
     pub fn deleted(&self, key: &PodKey) {

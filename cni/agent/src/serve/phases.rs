@@ -11,12 +11,22 @@ use crate::metrics::{AddPhase, AddResult};
 /// Plausibility limit of a duration.
 const LONGEST: Duration = Duration::from_secs(3600);
 
+/// Field of the pod.
+const POD: &str = "pod";
+
 /// Fields and their phases.
 const PHASES: [(&str, AddPhase); 3] =
     [(FACTS_MICROS, AddPhase::Facts), (APPLY_MICROS, AddPhase::Apply), (ADD_MICROS, AddPhase::Whole)];
 
 /// Result of an ADD, and its phases.
 pub(super) type Timed = (AddResult, Vec<(AddPhase, Duration)>);
+
+/// Namespace and name of the pod of an ADD's last line.
+pub(super) fn pod_of_line(json: &str) -> Option<(String, String)> {
+    let fields: Map<String, Value> = serde_json::from_str(json).ok()?;
+    let (namespace, name) = fields.get(POD)?.as_str()?.split_once('/')?;
+    (!namespace.is_empty() && !name.is_empty()).then(|| (namespace.to_owned(), name.to_owned()))
+}
 
 /// Parses an ADD's last line.
 pub(super) fn of_line(json: &str) -> Option<Timed> {
@@ -54,6 +64,16 @@ mod tests {
         assert_eq!(of_line(line), Some((AddResult::Redirected, phases)));
         let line = r#"{"msg":"pod left alone","result":"skipped","add_us":"90"}"#;
         assert_eq!(of_line(line), Some((AddResult::Skipped, vec![(AddPhase::Whole, micros(90))])));
+    }
+
+    #[test]
+    fn an_add_s_last_line_names_its_pod() {
+        let pod = |line| pod_of_line(line);
+        let cart = Some(("shop".to_owned(), "cart".to_owned()));
+        assert_eq!(pod(r#"{"pod":"shop/cart","result":"redirected","add_us":"1"}"#), cart);
+        for line in [r#"{"pod":"cart"}"#, r#"{"pod":"/"}"#, r#"{"pod":7}"#, r#"{}"#, "add_us"] {
+            assert_eq!(pod(line), None, "{line}");
+        }
     }
 
     #[test]

@@ -47,6 +47,7 @@ async fn send(dir: &Path, text: impl AsRef<[u8]>) -> Option<Value> {
 impl Node {
     async fn ask(&self, name: &str, uid: &str) -> Value {
         let key = PodKey {
+            network: String::new(),
             namespace: "shop".to_owned(),
             name: name.to_owned(),
             uid: uid.to_owned(),

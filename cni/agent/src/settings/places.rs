@@ -37,11 +37,19 @@ pub struct Places {
     pub node_netns_dir: PathBuf,
     /// The runtime's CNI result cache: `/host/var/lib/cni`.
     pub cache_dir: PathBuf,
+    /// `MILLRACE_CRI_SOCKET`: the runtime's socket; `None`: it is not asked.
+    pub cri_socket: Option<PathBuf>,
     /// The node's processes: `/host/proc`.
     pub proc_dir: PathBuf,
 }
 
 impl Places {
+    /// A mounted directory as the node calls it, where that is known.
+    #[must_use]
+    pub fn shown<'a>(&'a self, directory: &'a Path) -> &'a Path {
+        self.on_node.get(directory).map_or(directory, PathBuf::as_path)
+    }
+
     /// Token of the agent's service account.
     #[must_use]
     pub fn token_file(&self) -> PathBuf {
@@ -72,6 +80,7 @@ impl Reader<'_> {
             netns_dir: "/host/var/run/netns".into(),
             node_netns_dir: self.path(&table::NETNS_DIR),
             cache_dir: "/host/var/lib/cni".into(),
+            cri_socket: Some(self.path(&table::CRI_SOCKET)).filter(|path| !path.as_os_str().is_empty()),
             proc_dir: "/host/proc".into(),
         }
     }

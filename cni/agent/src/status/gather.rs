@@ -103,7 +103,7 @@ fn conflist(settings: &Settings) -> Conflist {
         .map(|able| DesiredConflist { chain, entry: &entry, made: &BTreeSet::new(), able: &able }.plan(&now));
     let plan = if raised.steps.is_empty() { raised } else { plan };
     match (plan.steps.first(), plan.then) {
-        (_, Err(why)) => seen.problem = Some(why.to_string()),
+        (_, Err(why)) => seen.problem = Some(why.within(settings.places.shown(&settings.places.net_dir))),
         (Some(Step::Write { name, .. }), _) => {
             seen.problem =
                 Some(format!("{name} lacks our entry, has it with other settings, or is not to have it"));

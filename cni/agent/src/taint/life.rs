@@ -123,6 +123,7 @@ mod tests {
             uid,
             version: None,
             boot,
+            runtime: crate::runtime::RuntimeKind::Unknown,
             ready: true,
             created: at(1),
             said_since: at(ready_at),

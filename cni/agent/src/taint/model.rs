@@ -7,6 +7,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::runtime::RuntimeKind;
+
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "RawNode")]
 pub struct Node {
@@ -19,6 +21,8 @@ pub struct Node {
     pub created: Option<Timestamp>,
     /// `bootID`.
     pub boot: String,
+    /// Its container runtime.
+    pub runtime: RuntimeKind,
     /// `Ready` condition.
     pub ready: bool,
     /// Its last transition.
@@ -105,10 +109,11 @@ struct NodeStatus {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct NodeInfo {
     #[serde(rename = "bootID")]
     boot: String,
+    container_runtime_version: String,
 }
 
 impl From<RawNode> for Node {
@@ -120,6 +125,7 @@ impl From<RawNode> for Node {
             version: metadata.resource_version.parse().ok(),
             created: metadata.creation_timestamp.map(|time| time.0),
             boot: status.node_info.boot,
+            runtime: RuntimeKind::of(&status.node_info.container_runtime_version),
             ready: ready.is_some_and(|one| one.status == "True"),
             said_since: ready.and_then(|one| one.last_transition_time.as_ref()).map(|time| time.0),
             taints: spec.taints,

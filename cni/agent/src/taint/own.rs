@@ -23,6 +23,7 @@ use crate::api::{ApiError, Change, Client, Following, One, REQUEST_LIMIT, Resour
 use crate::events::Recorder;
 use crate::metrics::{Deed, Metrics, Watched};
 use crate::readiness::Readiness;
+use crate::runtime::Runtime;
 use crate::settings::Settings;
 use crate::time::pause;
 
@@ -113,6 +114,8 @@ pub struct OwnTaint {
     pub client: Client,
     /// Readiness.
     pub readiness: Readiness,
+    /// Told which one the node names, before anything is decided on that node.
+    pub runtime: Runtime,
     /// Desired settings.
     pub settings: watch::Receiver<Arc<Settings>>,
     pub metrics: Metrics,
@@ -125,9 +128,14 @@ impl OwnTaint {
     pub async fn run(self, stop: CancellationToken) {
         let (sender, node) = watch::channel(Report::default());
         let following = Following::new(self.client.clone(), Resource::node(&self.node));
-        let metrics = self.metrics.clone();
+        let (metrics, runtime) = (self.metrics.clone(), self.runtime.clone());
         let sink = move |change: Change<Node>| match change.one() {
-            One::Now(node) => sender.send_modify(|report| report.report(node)),
+            One::Now(node) => {
+                if let Some(node) = &node {
+                    runtime.is(node.runtime);
+                }
+                sender.send_modify(|report| report.report(node));
+            }
             One::Alive => {}
             One::Lost(lost) => metrics.watch_restarted(Watched::Nodes, lost.reason),
         };
@@ -360,6 +368,7 @@ mod tests {
             key: "ours".to_owned(),
             node: "n".to_owned(),
             client: script.client(),
+            runtime: Runtime::new(Readiness::default()),
             readiness: Readiness::default(),
             settings: watch::channel(Arc::new(settings)).1,
             metrics,

@@ -48,6 +48,9 @@ const MORE_BIN_DIR: [Mount; 1] =
 const MULTUS_DIR: [Mount; 1] =
     [Mount { name: "multus-conf-dir", inside: "/host/multus/net.d", how: How::Read }];
 
+/// With this one, the runtime is asked: the directory of its socket, as a runtime that restarts makes another socket.
+const TO_ASK: [Mount; 1] = [Mount { name: "cri-socket-dir", inside: "/host/cri", how: How::Read }];
+
 fn mounts(values: &Values) -> impl Iterator<Item = &'static Mount> {
     let when = |is_so: bool, mounts: &'static [Mount]| if is_so { mounts } else { &[] };
     ALWAYS
@@ -55,11 +58,20 @@ fn mounts(values: &Values) -> impl Iterator<Item = &'static Mount> {
         .chain(when(!values.cni_more_bin_dir.is_empty(), &MORE_BIN_DIR))
         .chain(when(has_multus_dir(values), &MULTUS_DIR))
         .chain(when(values.repair.enabled, &TO_ENTER))
+        .chain(when(!values.cri_socket.is_empty(), &TO_ASK))
 }
 
 /// True if the agent looks for Multus' own file.
 fn has_multus_dir(values: &Values) -> bool {
     values.provider == Provider::Multus && !values.multus_conf_dir.is_empty()
+}
+
+/// Directory and name of the runtime's socket on the node.
+fn cri_socket(values: &Values) -> (&str, &str) {
+    match values.cri_socket.rsplit_once('/') {
+        Some((directory, name)) => (if directory.is_empty() { "/" } else { directory }, name),
+        None => ("/", ""),
+    }
 }
 
 /// Volumes of the pod.
@@ -71,10 +83,15 @@ pub(super) fn volumes(values: &Values) -> Vec<Value> {
         "multus-conf-dir" => &values.multus_conf_dir,
         "cni-socket-dir" => "/var/run/istio-cni",
         "cni-cache-dir" => &values.cni_cache_dir,
+        "cri-socket-dir" => cri_socket(values).0,
         _ => "/proc",
     };
     let volume = |mount: &Mount| {
-        let kind = if mount.name == "cni-host-procfs" { "Directory" } else { "DirectoryOrCreate" };
+        let kind = if matches!(mount.name, "cni-host-procfs" | "cri-socket-dir") {
+            "Directory"
+        } else {
+            "DirectoryOrCreate"
+        };
         json!({ "name": mount.name, "hostPath": { "path": path(mount.name), "type": kind } })
     };
     mounts(values).map(volume).collect()
@@ -183,7 +200,11 @@ fn security_context(values: &Values) -> Value {
 }
 
 fn variables(values: &Values) -> Vec<Value> {
+    let cri_socket = format!("/host/cri/{}", cri_socket(values).1);
     let mut settings: BTreeMap<&str, &str> = of_pod(values).into_iter().collect();
+    if !values.cri_socket.is_empty() {
+        settings.insert("MILLRACE_CRI_SOCKET", &cri_socket);
+    }
     settings.extend(values.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     let settings = settings.into_iter().map(|(name, value)| variable(name, value));
     POD_FIELDS.into_iter().map(|(name, path)| field(name, path)).chain(settings).collect()

@@ -88,6 +88,10 @@ fn modes() -> [(&'static str, Value); 16] {
                 "taint": { "mode": "untaint" }, "repair": { "fallback": "delete" },
             }),
         ),
+        (
+            "cri-socket",
+            json!({ "criSocket": "/run/containerd/containerd.sock", "taint": { "mode": "node" } }),
+        ),
         ("gate", json!({ "hostNetwork": true, "statusGate": "agent", "global": { "nativeNftables": true } })),
         (
             "old-spelling",

@@ -24,6 +24,15 @@ fn a_mesh_pod_gets_rules_and_the_runtime_its_result() {
 }
 
 #[test]
+fn an_add_names_the_network_that_the_runtime_goes_by_and_a_check_does_not() {
+    let network = |command: &'static str| match &Scene::new(command).run().heard[..] {
+        [RequestKind::Pod(key)] => key.network.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((network("ADD").as_str(), network("CHECK").as_str()), ("k8s", ""));
+}
+
+#[test]
 fn an_add_s_last_line_says_what_it_came_to_and_how_long_it_took() {
     let phases = ["facts_us", "apply_us"];
     let nothing_to_do = Scene::new("ADD").pod("kube-system", "dns").run();

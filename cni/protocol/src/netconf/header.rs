@@ -13,6 +13,8 @@ const KEYS: [&str; 2] = ["name", "cniVersion"];
 /// The checked head of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
+    /// `name` of the network.
+    pub name: String,
     /// `cniVersion`; 0.1.0 if there is none.
     pub version: CniVersion,
 }
@@ -35,7 +37,7 @@ impl Header {
     /// # Errors
     /// Code 6: not a JSON object, or a wrong type; 7: no name or a malformed one.
     pub fn check_name(stdin: &[u8]) -> Result<(), CniError> {
-        checked_name(&mut fields(stdin, &["name"])?)
+        checked_name(&mut fields(stdin, &["name"])?).map(drop)
     }
 
     /// Checks only that there is a configuration: an object with a name, whatever that and everything else is. It is what DEL asks for.
@@ -51,7 +53,7 @@ impl Header {
 
     /// Takes the head from a configuration's fields; the order of the checks decides which of two mistakes is reported.
     pub(super) fn from_fields(fields: &mut Fields, command: Command) -> Result<Self, CniError> {
-        checked_name(fields)?;
+        let name = checked_name(fields)?;
         let text = fields.string("cniVersion").map_err(|error| undecodable(&error))?;
         let since = since(command);
         if since > CniVersion::V0_1_0 && !is_numbers(&text) {
@@ -60,7 +62,7 @@ impl Header {
         }
         let version = known(&text)?;
         if version >= since {
-            return Ok(Self { version });
+            return Ok(Self { name, version });
         }
         Err(CniError::new(Code::INCOMPATIBLE_VERSION, format!("config version does not allow {command}"))
             .with_details(format!("config is {version}, {command} needs {since}")))
@@ -80,7 +82,7 @@ fn fields(stdin: &[u8], known: &[&str]) -> Result<Fields, CniError> {
     Fields::parse(stdin, known).map_err(|error| undecodable(&error))
 }
 
-fn checked_name(fields: &mut Fields) -> Result<(), CniError> {
+fn checked_name(fields: &mut Fields) -> Result<String, CniError> {
     let name = fields.string("name").map_err(|error| undecodable(&error))?;
     if name.is_empty() {
         return Err(missing_name());
@@ -89,7 +91,7 @@ fn checked_name(fields: &mut Fields) -> Result<(), CniError> {
         return Err(CniError::new(Code::INVALID_CONFIG, "invalid characters found in network name")
             .with_details(name));
     }
-    Ok(())
+    Ok(name)
 }
 
 /// True for one to three numbers with dots between them, and for what means the first version.
@@ -125,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_config_without_version_is_0_1_0() {
-        let header = Header { version: CniVersion::V0_1_0 };
+        let header = Header { name: "n".to_owned(), version: CniVersion::V0_1_0 };
         for stdin in
             [r#"{"name":"n"}"#, r#"{"name":"n","cniVersion":""}"#, r#"{"name":"n","cniVersion":null}"#]
         {

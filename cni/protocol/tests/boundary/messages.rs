@@ -10,12 +10,15 @@ use serde_json::Value;
 use crate::strategies::{json, pod};
 
 fn key() -> impl Strategy<Value = PodKey> {
-    (".{0,8}", ".{0,8}", ".{0,8}", ".{0,8}").prop_map(|(namespace, name, uid, container_id)| PodKey {
-        namespace,
-        name,
-        uid,
-        container_id,
-    })
+    (".{0,8}", ".{0,8}", ".{0,8}", ".{0,8}", ".{0,8}").prop_map(
+        |(namespace, name, uid, container_id, network)| PodKey {
+            namespace,
+            name,
+            uid,
+            container_id,
+            network,
+        },
+    )
 }
 
 /// `line` with fields that a newer sender might add.

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cluster::profile::{Addressless, Calls, FailedTeardown, Teardown};
-use cluster::{BASE_PLUGIN, ChainFailure, CniAnswer, CniCall, Kernel, NodePaths, RuntimeProfile};
+use cluster::{
+    BASE_PLUGIN, ChainFailure, CniAnswer, CniCall, Kernel, NodePaths, RuntimeConf, RuntimeProfile,
+};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
@@ -88,10 +90,10 @@ impl Chain {
         caller: Caller,
         multus: Multus,
         env: BTreeMap<String, String>,
-        profile: &'static RuntimeProfile,
+        (profile, conf): (&'static RuntimeProfile, RuntimeConf),
     ) -> Result<Self, Error> {
         let cache = Cache::new(&paths.cache_dir, profile.cache);
-        let loaded = Loaded::new(&paths.conf_dir, &paths.bin_dir, profile)?;
+        let loaded = Loaded::new(&paths.conf_dir, &paths.bin_dir, profile, conf)?;
         let logged = Logged::new(caller.under_test);
         Ok(Self {
             paths,

@@ -122,6 +122,23 @@ impl List {
         Err(ConfError::NoNetwork { directory: directory.to_owned(), rejected })
     }
 
+    /// The network of that name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn named(directory: &Path, search: Search<'_>, name: &str) -> Result<Found, ConfError> {
+        let of = |file: &PathBuf| {
+            let is_list = file.extension().is_some_and(|extension| extension == "conflist");
+            let list =
+                Self::parse(&fs::read(file).ok()?, is_list).and_then(|list| list.usable(search)).ok()?;
+            (list.name == name).then_some(list)
+        };
+        files(directory)
+            .into_iter()
+            .find_map(|file| Some(Found { list: of(&file)?, file }))
+            .ok_or_else(|| ConfError::NoNetwork { directory: directory.to_owned(), rejected: Vec::new() })
+    }
+
     /// Every network of a directory, the first of each name.
     #[must_use]
     pub fn all(directory: &Path, search: Search<'_>) -> Vec<Self> {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The configuration that a runtime has in memory: what it read last, not what the directory has now. It looks at its watch before it is
-//! asked, so it is late by nothing; real ones are late by the time that their watcher needs.
+//! asked, so it is late by nothing, unless its configuration says by how much; real ones are late by the time that their watcher needs.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use cluster::RuntimeProfile;
 use cluster::profile::{Removed, Rereads, Without};
+use cluster::{RuntimeConf, RuntimeProfile};
 use nix::sys::inotify::AddWatchFlags;
 use parking_lot::Mutex;
 
@@ -63,6 +65,8 @@ struct State {
     watch: Option<Watches>,
     /// The time of the last look at the directory.
     looked: Instant,
+    /// Something changed that is not loaded yet.
+    due: bool,
     found: Option<Found>,
 }
 
@@ -72,6 +76,7 @@ pub struct Loaded {
     directory: PathBuf,
     binaries: PathBuf,
     profile: &'static RuntimeProfile,
+    conf: RuntimeConf,
     state: Mutex<State>,
 }
 
@@ -80,10 +85,15 @@ impl Loaded {
     ///
     /// # Errors
     /// The directory cannot be watched.
-    pub fn new(directory: &Path, binaries: &Path, profile: &'static RuntimeProfile) -> Result<Self, Error> {
-        let state = State { watch: None, looked: Instant::now(), found: None };
+    pub fn new(
+        directory: &Path,
+        binaries: &Path,
+        profile: &'static RuntimeProfile,
+        conf: RuntimeConf,
+    ) -> Result<Self, Error> {
+        let state = State { watch: None, looked: Instant::now(), due: false, found: None };
         let (directory, binaries) = (directory.to_owned(), binaries.to_owned());
-        let loaded = Self { directory, binaries, profile, state: Mutex::new(state) };
+        let loaded = Self { directory, binaries, profile, conf, state: Mutex::new(state) };
         loaded.restart()?;
         Ok(loaded)
     }
@@ -95,7 +105,7 @@ impl Loaded {
     pub fn restart(&self) -> Result<(), Error> {
         let mut state = self.state.lock();
         // The former watch first: a directory has one at a time.
-        (state.found, state.watch) = (None, None);
+        (state.found, state.watch, state.due) = (None, None, false);
         state.watch = match self.profile.rereads {
             Rereads::EveryFiveSeconds => None,
             Rereads::Written(_) => Some(self.watch(None)?),
@@ -144,7 +154,9 @@ impl Loaded {
             let change = change(event.mask);
             due |= change.is_some_and(|change| reads_again(self.profile.rereads, change, Subject::Other));
         }
-        if due {
+        state.due |= due;
+        if state.due && self.unchanged() >= self.conf.lag {
+            state.due = false;
             self.load(state);
         }
         if gone {
@@ -152,6 +164,17 @@ impl Loaded {
             (state.watch, state.found) = (None, None);
             state.looked = Instant::now();
         }
+    }
+
+    /// Time since the last change in the configuration directory.
+    fn unchanged(&self) -> Duration {
+        let files = fs::read_dir(&self.directory).into_iter().flatten().flatten().map(|entry| entry.path());
+        let changed = |path: PathBuf| {
+            let found = fs::symlink_metadata(path).ok()?;
+            let since = Duration::new(found.ctime().try_into().ok()?, found.ctime_nsec().try_into().ok()?);
+            (UNIX_EPOCH + since).elapsed().ok()
+        };
+        files.chain([self.directory.clone()]).filter_map(changed).min().unwrap_or(Duration::MAX)
     }
 
     /// Behaviour of a runtime without a watch, whether it never has one or lost it with the directory.
@@ -170,7 +193,11 @@ impl Loaded {
 
     fn load(&self, state: &mut State) {
         state.looked = Instant::now();
-        match (List::load(&self.directory, self.search()), self.profile.without) {
+        let found = match &self.conf.default_network {
+            None => List::load(&self.directory, self.search()),
+            Some(name) => List::named(&self.directory, self.search(), name),
+        };
+        match (found, self.profile.without) {
             (Ok(found), _) => state.found = Some(found),
             (Err(_), Without::Nothing) => state.found = None,
             (Err(_), Without::Former) => {}
@@ -191,8 +218,6 @@ fn change(mask: AddWatchFlags) -> Option<Change> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     struct Node {
@@ -202,13 +227,17 @@ mod tests {
 
     impl Node {
         fn new(profile: &'static RuntimeProfile) -> Self {
+            Self::configured(profile, RuntimeConf::default())
+        }
+
+        fn configured(profile: &'static RuntimeProfile, runtime_conf: RuntimeConf) -> Self {
             let directory = tempfile::tempdir().unwrap();
             let (conf, bin) = (directory.path().join("net.d"), directory.path().join("bin"));
             for part in [&conf, &bin] {
                 fs::create_dir(part).unwrap();
             }
             fs::write(bin.join("x"), "").unwrap();
-            let loaded = Loaded::new(&conf, &bin, profile).unwrap();
+            let loaded = Loaded::new(&conf, &bin, profile, runtime_conf).unwrap();
             Self { directory, loaded }
         }
 
@@ -317,5 +346,26 @@ mod tests {
         assert_eq!(node.name(), named("a"));
         node.loaded.restart().unwrap();
         assert_eq!(node.name(), None);
+    }
+
+    #[test]
+    fn a_slow_runtime_goes_on_with_what_it_had_until_it_notices() {
+        let lag = Duration::from_secs(3600);
+        let mut node =
+            Node::configured(&RuntimeProfile::CRI_O, RuntimeConf { lag, ..RuntimeConf::default() });
+        node.write("net.d/10-a.conflist", "a");
+        assert_eq!(node.name(), None);
+        node.loaded.conf.lag = Duration::ZERO;
+        assert_eq!(node.name(), named("a"), "the change is not forgotten");
+    }
+
+    #[test]
+    fn a_default_network_is_told_by_its_name_and_not_by_its_file() {
+        let conf = RuntimeConf { default_network: named("b"), ..RuntimeConf::default() };
+        let node = Node::configured(&RuntimeProfile::CRI_O, conf);
+        node.write("net.d/10-a.conflist", "a");
+        assert_eq!(node.name(), None);
+        node.write("net.d/20-b.conflist", "b");
+        assert_eq!(node.name(), named("b"));
     }
 }

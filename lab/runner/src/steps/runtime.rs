@@ -30,6 +30,28 @@ fn is(world: &mut LabWorld, name: String) -> Step {
     Ok(())
 }
 
+/// As one whose watcher has much to do, or whose machine has.
+#[given(regex = r"^the node's runtime notices a change of its configuration after (\d+) ms$")]
+fn is_slow(world: &mut LabWorld, millis: u64) {
+    world.node.runtime_conf.lag = Duration::from_millis(millis);
+}
+
+/// `cni_default_network` of CRI-O.
+#[given(regex = r#"^the node's runtime goes by the network "([^"]+)"$"#)]
+fn goes_by(world: &mut LabWorld, network: String) {
+    world.node.runtime_conf.default_network = Some(network);
+}
+
+/// A list as the node's own, under another name.
+#[given(regex = r#"^network "([^"]+)" is in "([^"]+)" as well$"#)]
+async fn second_list(world: &mut LabWorld, name: String, file: String) -> Step {
+    bare(world)?;
+    let mut list = world.cluster().await?.node()?.network();
+    list["name"] = name.into();
+    let node = files(world).await?;
+    node.write(&node.paths.conf_dir.join(file), list.to_string()).await
+}
+
 /// Of lists with 1.1.0 a runtime may call STATUS and GC.
 #[given(regex = r#"^the node's network speaks CNI "([^"]+)"$"#)]
 fn speaks(world: &mut LabWorld, version: String) {

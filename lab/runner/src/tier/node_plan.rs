@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Requirements of a scenario on a node that is there.
 
-use cluster::{AgentStandIn, Kernel, NodePlan};
+use cluster::{AgentStandIn, Kernel, NodePlan, RuntimeConf};
 use remote::Session;
 
 /// The first requirement that only a node that does not exist yet can meet.
@@ -15,6 +15,7 @@ pub(super) fn differs(node: &NodePlan, session: &Session) -> Option<&'static str
         (!node.run_files.is_empty(), "files of the run directory"),
         (node.kernel != Kernel::default(), "another kernel"),
         (node.runtime.is_some_and(|wanted| !session.has_runtime(wanted.name)), "another runtime"),
+        (node.runtime_conf != RuntimeConf::default(), "another configuration of its runtime"),
         (
             node.cni_version
                 .as_ref()

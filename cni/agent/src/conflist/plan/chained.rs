@@ -3,9 +3,9 @@
 //! owner's.
 
 use super::{DesiredConflist, FileMode, NotRight, Plan, Planned, Step, Stopped, known_at, nothing};
-use crate::conflist::copy;
 use crate::conflist::multus::Multus;
 use crate::conflist::scan::{ConfigFormat, DirectorySnapshot, Unusable};
+use crate::conflist::{copy, leave, unused};
 
 impl DesiredConflist<'_> {
     /// Plans our entry in the primary's own list, or in a copy of its configuration of one plugin.
@@ -48,6 +48,9 @@ impl DesiredConflist<'_> {
                 steps.push(Step::Remove { name: name.to_owned() });
             } else if let Some(owner) = copy::owner(now, name) {
                 broken = broken.or_else(|| Some(owner).filter(|owner| !now.is_gone(owner)));
+            } else if unused::is_unused(&document) {
+                // Of a release that took it for a network.
+                steps.extend(leave::step(self.chain, now, name).filter(|_| !document.ours().is_empty()));
             } else if copy::is_copy(self.chain, now, name, &document) {
                 left_over.get_or_insert_with(|| name.to_owned());
             } else {

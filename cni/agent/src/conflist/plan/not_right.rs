@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Why a directory is not right, and what ends that.
 
+use std::path::Path;
+
 use crate::conflist::multus::NotCalled;
 use crate::conflist::scan::Unusable;
 
@@ -48,4 +50,20 @@ pub enum NotRight {
         "{0:?} is no name of a CNI configuration: it has to end in .conflist or .conf, without a directory"
     )]
     Name(String),
+}
+
+impl NotRight {
+    /// The reason, with the directory that it is about.
+    #[must_use]
+    pub fn within(&self, directory: &Path) -> String {
+        let directory = directory.display();
+        match self {
+            Self::NoPrimary => format!(
+                "no runtime would find a valid network configuration in {directory}: the primary CNI has to write one; lists of podman and of loopback alone are none; where the runtime reads another directory (k3s: /var/lib/rancher/k3s/agent/etc/cni/net.d, MicroK8s: /var/snap/microk8s/current/args/cni-network), set cniConfDir or platform"
+            ),
+            // The reason has it.
+            Self::Denied(_) | Self::NoMultus { .. } => self.to_string(),
+            other => format!("{other} ({directory})"),
+        }
+    }
 }

@@ -2,10 +2,10 @@
 //! A list of our own that repeats the primary's, which is the primary's alone.
 
 use super::{DesiredConflist, FileMode, NotRight, Plan, Planned, Step, known_at, nothing};
-use crate::conflist::copy;
 use crate::conflist::document::Document;
 use crate::conflist::multus::Multus;
 use crate::conflist::scan::{DirectorySnapshot, list_name};
+use crate::conflist::{copy, unused};
 
 impl DesiredConflist<'_> {
     /// Plans a list of our own: a copy of the primary's with our entry.
@@ -15,7 +15,10 @@ impl DesiredConflist<'_> {
             return Err(nothing(NotRight::Name(ours.to_owned())));
         }
         let others = |(name, document): &(&str, Document<'_>)| {
-            *name != ours && !document.others().is_empty() && !copy::is_copy(self.chain, now, name, document)
+            *name != ours
+                && !document.others().is_empty()
+                && !unused::is_unused(document)
+                && !copy::is_copy(self.chain, now, name, document)
         };
         let primary = match self.named(now)? {
             Some(name) => name,

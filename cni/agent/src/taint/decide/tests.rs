@@ -28,6 +28,7 @@ fn node(name: &str, taints: &[&str]) -> Node {
         version: None,
         created: at(1),
         boot: "first".to_owned(),
+        runtime: crate::runtime::RuntimeKind::Unknown,
         ready: true,
         said_since: at(2),
         taints: (!taints.is_empty()).then(|| taints.iter().map(|key| taint(key)).collect()),
