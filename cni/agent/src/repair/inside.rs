@@ -231,9 +231,7 @@ fn repair(
         Written::Created | Written::Replaced => open(config, &programmed, proc),
     };
     Ok(match probe::prove(config, addresses) {
-        Ok(families) => {
-            PodOutcome::Proven { written, backend, families: despite(overtaken, families), open }
-        }
+        Ok(families) => PodOutcome::Proven { written, backend, families: despite(overtaken, families), open },
         Err(unproven) => PodOutcome::Unproven { written, why: with_sources(&unproven) },
     })
 }

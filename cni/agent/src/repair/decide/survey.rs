@@ -91,8 +91,7 @@ impl Survey {
         self.suspected = outcome.is_none();
         match outcome {
             Some(PodOutcome::Right) => {
-                let was_told =
-                    self.is_bypassed() || self.seen == Seen::Differs || self.attempts >= PATIENCE;
+                let was_told = self.is_bypassed() || self.seen == Seen::Differs || self.attempts >= PATIENCE;
                 self.is_right();
                 self.due = has_guest.then_some(now + LATER);
                 was_told.then_some(News::Restored)
