@@ -5,14 +5,17 @@ Feature: Pods that are made again after a deletion, and fail again, are deleted 
 
   @mutant:deleted-for-ever
   Scenario: A pod whose validation fails whatever its rules are
+    The plugin stands in a list of its own, which pods are not set up by.
+
     Given a node without the plugin
+    And the node agent's setting "CHAINED_CNI_PLUGIN" is "false"
     And the node agent's setting "REPAIR_REPAIR_PODS" is "false"
     And the node agent's setting "REPAIR_DELETE_PODS" is "true"
     And pod "cart" of the mesh
     And its validation fails whatever its rules are
     And exposure of pod "cart" is measured
     And it is of the ReplicaSet "cart"
-    And the node agent is ready
+    And the node agent is deployed
     When its ReplicaSet makes it
     Then it goes
     When its ReplicaSet makes it again

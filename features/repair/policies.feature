@@ -100,11 +100,9 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
     Then it gets the label "cni.istio.io/uninitialized" = "true"
     When its ConfigMap sets "REPAIR_ENABLED" to "false"
     Then the node agent says "repair-enabled"
-    Given pod "basket" of the mesh
-    And its validation fails whatever its rules are
-    When it came up unredirected
-    Then it does not get the label "cni.istio.io/uninitialized" for 2 s
+    When its ConfigMap sets "REPAIR_BROKEN_POD_LABEL_KEY" to "example.com/unredirected"
+    Then it does not get the label "example.com/unredirected" for 2 s
     When its ConfigMap sets "REPAIR_BROKEN_POD_LABEL_VALUE" to "late"
     And its ConfigMap sets "REPAIR_ENABLED" to "true"
-    Then it gets the label "cni.istio.io/uninitialized" = "late"
+    Then it gets the label "example.com/unredirected" = "late"
     And nothing of pod "cart" has run, and nothing got past

@@ -27,3 +27,25 @@ Feature: Pods without validation that are not redirected
     And its metrics have "millrace_unredirected_pods 0"
     And TCP from "cart" to "outside" port 8080 passes 15001
     And exposure of pod "cart" was above 0
+
+  @mutant:evicts-by-delete
+  Scenario: It is evicted if somebody asked for deletion
+    Given the node agent's setting "MILLRACE_REPAIR_UNREDIRECTED" is "true"
+    And the node agent's setting "REPAIR_REPAIR_PODS" is "false"
+    And the node agent's setting "REPAIR_DELETE_PODS" is "true"
+    When the node agent is deployed
+    Then it goes
+    And the node agent tells of it: EvictUnredirectedPod
+    And the node agent has written pods' "create pods/eviction"
+
+  @mutant:differs-is-unredirected
+  Scenario: Rules that redirect and differ are told apart, and left alone
+    Given the node agent's setting "MILLRACE_REPAIR_UNREDIRECTED" is "true"
+    And the node agent's setting "REPAIR_REPAIR_PODS" is "false"
+    And the node agent's setting "REPAIR_DELETE_PODS" is "true"
+    When its namespace gets its rules
+    And its annotation "traffic.sidecar.istio.io/excludeOutboundPorts" becomes "5432"
+    And the node agent is deployed
+    Then the node agent tells of it: RulesDiffer, "5432"
+    And it stays for 2 s
+    And its metrics have "millrace_unredirected_pods 0"

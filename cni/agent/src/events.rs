@@ -57,6 +57,12 @@ label! {
         UnrepairableBrokenPod = "UnrepairableBrokenPod",
         /// An enrolled pod of the node has no rules of ours, and nobody noticed.
         UnredirectedPod = "UnredirectedPod",
+        /// An enrolled pod of the node is redirected by rules that differ from the desired ones.
+        RulesDiffer = "RulesDiffer",
+        /// An unredirected pod was evicted.
+        EvictUnredirectedPod = "EvictUnredirectedPod",
+        /// An unredirected pod is not evicted now, as a disruption budget forbids it.
+        EvictionHeld = "EvictionHeld",
         /// An unredirected pod without a validation container redirects again.
         RedirectionRestored = "RedirectionRestored",
         /// An enrolled pod runs in a guest (Kata Containers, gVisor), whose packets meet no rules.

@@ -157,6 +157,10 @@ impl Run<'_, '_> {
         if let Some(why) = done.unsandboxed {
             self.log.add(Level::Warn, &why.to_string(), &[]);
         }
+        let open = done.open.to_string();
+        if !open.is_empty() {
+            self.log.add(Level::Warn, &open, &[]);
+        }
         let what = match done.applied {
             Applied::Created => "rules created",
             Applied::Replaced => "rules replaced",

@@ -63,7 +63,10 @@ impl Kernel for RealKernel {
 
     fn program(&self, request: Request) -> Result<Programmed, ProgramError> {
         let mut rtnetlink = Rtnetlink::open().map_err(GroundError::from)?;
-        netfilter::program(&mut rtnetlink, request)
+        let config = request.config.clone();
+        let programmed = netfilter::program(&mut rtnetlink, request)?;
+        // Containers that started before this one may have connections, also where nobody has used nf_tables.
+        Ok(programmed.settled(&config, &rtnetlink.list().map_err(GroundError::from)?))
     }
 
     fn clean_up(&self, config: &Config, options: &Options) -> Result<Removed, ProgramError> {

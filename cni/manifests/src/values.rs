@@ -156,6 +156,7 @@ pub struct Repair {
     pub delete_pods: bool,
     pub label_pods: bool,
     pub fallback: Fallback,
+    pub unredirected: bool,
 }
 
 /// Controller of the nodes' taint.

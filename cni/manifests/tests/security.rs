@@ -112,13 +112,15 @@ fn each_mode_is_granted_what_the_page_says() {
     let fallback = |to: &str| [("repair.fallback", json!(to))];
     let taint = |mode: &str| [("taint.mode", json!(mode))];
     let agent = "istio-cni";
-    let cases: [Case<'_>; 14] = [
+    let evicting = [("repair.fallback", json!("delete")), ("repair.unredirected", json!(true))];
+    let cases: [Case<'_>; 15] = [
         ("nothing but the plugin", agent, std::slice::from_ref(&off), &["always"]),
         ("the default", agent, &[], &["always", "repair", "repairPods"]),
         ("pods are deleted", agent, &on("repair.deletePods"), &["always", "repair", "delete"]),
         ("pods are labelled", agent, &on("repair.labelPods"), &["always", "repair", "label"]),
         ("deleted as a fallback", agent, &fallback("delete"), &["always", "repair", "repairPods", "delete"]),
         ("labelled as a fallback", agent, &fallback("label"), &["always", "repair", "repairPods", "label"]),
+        ("evicted as well", agent, &evicting, &["always", "repair", "repairPods", "delete", "evict"]),
         ("its own taint", agent, &[off.clone(), ("taint.mode", json!("node"))], &["always", "taint-node"]),
         ("a controller's taint", agent, &taint("untaint"), &["always", "repair", "repairPods"]),
         (

@@ -42,7 +42,7 @@ pub enum Applied {
 /// # Errors
 /// See [`ApplyError`].
 pub fn apply(ruleset: &Ruleset) -> Result<Applied, ApplyError> {
-    send(ruleset, &fresh(ruleset)?)
+    send(ruleset, &fresh(ruleset)?).map(|(applied, _)| applied)
 }
 
 /// The transaction for a namespace whose nf_tables nobody ever touched.
@@ -50,19 +50,19 @@ pub(crate) fn fresh(ruleset: &Ruleset) -> Result<Vec<u8>, EncodeError> {
     encode::batch(ruleset, Some(UNTOUCHED))
 }
 
-/// Applies a ruleset whose [`fresh`] transaction is this.
-pub(crate) fn send(ruleset: &Ruleset, fresh: &[u8]) -> Result<Applied, ApplyError> {
+/// Applies a ruleset whose [`fresh`] transaction is this. True if nobody had touched nf_tables there.
+pub(crate) fn send(ruleset: &Ruleset, fresh: &[u8]) -> Result<(Applied, bool), ApplyError> {
     let mut socket = open()?;
     if !ruleset.rules.is_empty() && commit(&mut socket, fresh)? == Commit::Done {
-        return Ok(Applied::Created);
+        return Ok((Applied::Created, true));
     }
     for _ in 0..ATTEMPTS {
         let snapshot = read::with(&mut socket)?;
         let Plan::Send { batch, replaces } = plan(&snapshot, ruleset)? else {
-            return Ok(Applied::Unchanged);
+            return Ok((Applied::Unchanged, false));
         };
         if commit(&mut socket, &batch)? == Commit::Done {
-            return Ok(if replaces { Applied::Replaced } else { Applied::Created });
+            return Ok((if replaces { Applied::Replaced } else { Applied::Created }, false));
         }
     }
     Err(ApplyError::Busy { attempts: ATTEMPTS })

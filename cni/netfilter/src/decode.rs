@@ -93,6 +93,7 @@ impl<'a> Reader<'a> {
             Expression::Among { register, inverted, values: list } => {
                 let sense = if inverted { Sense::Not } else { Sense::Is };
                 let known = self.destination_ports(register, sense, list);
+                let known = known.or_else(|| self.states_among(register, sense, list));
                 self.condition(known, "lookup");
             }
             Expression::Match(extension) => self.extension(extension),
@@ -237,17 +238,21 @@ impl<'a> Reader<'a> {
             Loaded::Meta(meta::USER) => Match::Owner(sense, Owner::Uid(Id::Number(number(value)?))),
             Loaded::Meta(meta::GROUP) => Match::Owner(sense, Owner::Gid(Id::Number(number(value)?))),
             Loaded::Ct(ct::MARK) => Match::ConnMark(is().and_then(number)?),
-            // Any of the masked bits.
-            Loaded::Ct(ct::STATE) if sense == Sense::Not && value.iter().all(|byte| *byte == 0) => {
-                Match::Conntrack(match number(self.mask?)? {
-                    0b001 => CtStates::Invalid,
-                    0b110 => CtStates::RelatedEstablished,
-                    _ => return None,
-                })
-            }
+            Loaded::Ct(ct::STATE) => Match::Conntrack(self.states(sense, number(value)?)?),
             Loaded::Payload { base: header::NETWORK, offset } => self.address(sense, offset, value)?,
             _ => return None,
         })
+    }
+
+    /// nft masks the states and compares with 0, or compares with the one bit of a state.
+    fn states(&self, sense: Sense, value: u32) -> Option<CtStates> {
+        let (is_among, bits) = match (self.mask, value) {
+            (Some(mask), 0) => (sense == Sense::Not, number(mask)?),
+            (None, one) if one.is_power_of_two() => (sense == Sense::Is, one),
+            _ => return None,
+        };
+        let states = CtStates::from_bits(bits)?;
+        Some(if is_among { states } else { states.inverted() })
     }
 
     fn address(&mut self, sense: Sense, offset: u32, value: &[u8]) -> Option<Match> {
@@ -309,6 +314,16 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// A packet is in exactly one state, so looking it up asks the same as masking does.
+impl Reader<'_> {
+    fn states_among(&self, register: u32, sense: Sense, list: &[u8]) -> Option<Match> {
+        self.held(register).filter(|loaded| *loaded == Loaded::Ct(ct::STATE) && self.mask.is_none())?;
+        let bits = values(list).try_fold(0, |bits, value| Some(bits | number(value)?))?;
+        let states = CtStates::from_bits(bits)?;
+        Some(Match::Conntrack(if sense == Sense::Is { states } else { states.inverted() }))
+    }
+}
+
 fn end(code: i32, chain: Option<&[u8]>) -> Option<Action> {
     let chain = || lossy(chain.unwrap_or_default());
     match code {
@@ -339,8 +354,7 @@ fn port(value: &[u8]) -> Option<u16> {
 
 fn protocol(value: &[u8]) -> Option<Protocol> {
     match value {
-        [6] => Some(Protocol::Tcp),
-        [17] => Some(Protocol::Udp),
+        [number] => Some(Protocol::from_number(*number)),
         _ => None,
     }
 }

@@ -24,6 +24,7 @@
 //! | [`lack`] | what keeps it from redirecting as wanted; pure |
 //! | [`look`](mod@look) | reads all of that |
 //! | [`program`](mod@program) | all of it: addresses, policy routes, rules through the back end that is right here |
+//! | [`flows`] | connections that were open before the rules |
 //! | [`backend`] | the back ends, and which one is right |
 //! | [`iptables`] | the back ends that use the iptables tools |
 //! | [`legacy`] | tables of legacy iptables, which nf_tables does not show |
@@ -38,6 +39,7 @@ pub mod backend;
 pub mod describe;
 pub mod encode;
 pub mod expression;
+pub mod flows;
 pub mod found;
 pub mod ground;
 pub mod guest;

@@ -68,6 +68,11 @@ impl Socket {
         Self::open(Some(netlink::NETFILTER))
     }
 
+    /// A socket to sock_diag.
+    pub(crate) fn diagnosis() -> Result<Self, Errno> {
+        Self::open(Some(netlink::SOCK_DIAG))
+    }
+
     /// A socket to rtnetlink.
     pub(crate) fn route() -> Result<Self, Errno> {
         Self::open(None)

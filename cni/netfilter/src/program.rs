@@ -5,16 +5,20 @@
 //! Nobody asks beforehand what the kernel can do: the usual back end is tried, and what the kernel answers decides what comes next
 //! ([`crate::backend::choice`]). A namespace ends with one set of rules, whatever was in it.
 
+use std::fmt;
+use std::path::Path;
+
 use redirect::config::{Config, ConfigError};
 use redirect::found::FoundRules;
 use redirect::generate::ruleset;
 use redirect::ruleset::Ruleset;
 
-use crate::address::Rtnetlink;
+use crate::address::{Address, Rtnetlink};
 use crate::apply::{self, Applied, ApplyError};
 use crate::backend::choice::{Choice, Reason, after, after_tools};
 use crate::backend::choose::for_pod;
 use crate::backend::{Backend, LegacyUse, Wish};
+use crate::flows::{self, Settled};
 use crate::ground::{self, Ground, GroundError};
 use crate::iptables::{self, IptablesError, Unsandboxed, Variant};
 use crate::legacy::{self, LegacyError};
@@ -42,6 +46,44 @@ pub struct Programmed {
     pub applied: Applied,
     /// Cause, if the iptables tools saw the node's files.
     pub unsandboxed: Option<Unsandboxed>,
+    /// Nobody had touched nf_tables in the namespace: a new sandbox, or one whose processes never met a rule.
+    pub is_fresh: bool,
+    /// Connections that were open before the rules.
+    pub open: Open,
+}
+
+/// Connections that were open before rules were written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    /// Nobody looked for them: there are none in a new sandbox, and rules that were there redirect them.
+    NotAsked,
+    /// What became of them.
+    Settled(Settled),
+    /// The kernel does not list them.
+    Unknown,
+}
+
+impl fmt::Display for Open {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAsked => Ok(()),
+            Self::Settled(settled) => settled.fmt(out),
+            Self::Unknown => out.write_str("connections that were open before the rules may bypass the proxy: the kernel does not list them"),
+        }
+    }
+}
+
+impl Programmed {
+    /// Ends connections that were open before the rules and that these redirect, if rules were written. `addresses` are those of the
+    /// namespace. The calling thread's user namespace may be another one afterwards, for good.
+    #[must_use]
+    pub fn settled(self, config: &Config, addresses: &[Address]) -> Self {
+        if self.applied == Applied::Unchanged {
+            return self;
+        }
+        let settled = flows::settle(config, addresses, Path::new("/proc"));
+        Self { open: settled.map_or(Open::Unknown, Open::Settled), ..self }
+    }
 }
 
 /// Failure to program a namespace.
@@ -138,8 +180,9 @@ fn write_first_that_works(
         let choice = rules.choice;
         let failure = match write(&rules, &legacy, &options) {
             Ok(written) => {
-                let Written { applied, unsandboxed, left } = written;
-                return Ok((Programmed { choice, applied, unsandboxed }, left));
+                let Written { applied, unsandboxed, left, is_fresh } = written;
+                let open = Open::NotAsked;
+                return Ok((Programmed { choice, applied, unsandboxed, is_fresh, open }, left));
             }
             // Only now it costs something: almost no pod has a user namespace of its own.
             Err(ProgramError::Apply(error @ ApplyError::UnmappedOwner { .. })) => match owner::enter()? {
@@ -221,6 +264,7 @@ struct Written {
     unsandboxed: Option<Unsandboxed>,
     /// Cause, if rules of another back end are left. The new ones stand.
     left: Option<ProgramError>,
+    is_fresh: bool,
 }
 
 impl Written {
@@ -237,7 +281,7 @@ impl Written {
 
 impl From<iptables::ToolsResult> for Written {
     fn from(done: iptables::ToolsResult) -> Self {
-        Self { applied: done.applied, unsandboxed: done.unsandboxed, left: None }
+        Self { applied: done.applied, unsandboxed: done.unsandboxed, left: None, is_fresh: false }
     }
 }
 
@@ -246,7 +290,8 @@ fn write(rules: &Prepared, legacy: &FoundRules, options: &Options) -> Result<Wri
     let Prepared { choice, ruleset, fresh } = rules;
     let written = match choice.backend {
         Backend::NftCompat | Backend::Nft => {
-            Written { applied: apply::send(ruleset, fresh)?, unsandboxed: None, left: None }
+            let (applied, is_fresh) = apply::send(ruleset, fresh)?;
+            Written { applied, unsandboxed: None, left: None, is_fresh }
         }
         Backend::IptablesNft => {
             let written = Written::from(iptables::apply(Variant::Nft, ruleset, options)?);

@@ -76,6 +76,9 @@ fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, 
     if let Some(reason) = done.unsandboxed() {
         call.log.warn("the iptables tools saw the node's files", &[("reason", &reason)]);
     }
+    if let Some(open) = done.open() {
+        call.log.warn("the namespace had open connections", &[("found", &open)]);
+    }
     call.ends(AddEnd::Redirected);
     let fields = &[("told_by", &teller.name() as _), ("rules", &done as _), ("backend", &done.form() as _)];
     call.log.info("traffic is redirected", fields);

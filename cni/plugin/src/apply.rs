@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use netfilter::Applied;
 use netfilter::iptables::Unsandboxed;
-use netfilter::program::{Options, Programmed, Request};
+use netfilter::program::{Open, Options, Programmed, Request};
 use protocol::netconf::NetConf;
 use redirect::accounts::{self, UnknownAccount};
 use redirect::config::Config;
@@ -68,6 +68,15 @@ impl ApplyOutcome {
             Self::Programmed(programmed) => programmed.choice.to_string(),
             Self::WrittenDown(Dialect::Iptables) => "restore text".to_owned(),
             Self::WrittenDown(Dialect::Nft) => "nft commands".to_owned(),
+        }
+    }
+
+    /// Connections that were open before the rules, if there were any.
+    #[must_use]
+    pub fn open(&self) -> Option<Open> {
+        match self {
+            Self::Programmed(programmed) => Some(programmed.open).filter(|open| !open.to_string().is_empty()),
+            Self::WrittenDown(_) => None,
         }
     }
 

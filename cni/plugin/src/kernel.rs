@@ -147,7 +147,13 @@ impl Namespace for RealNamespace {
 
     fn program(&self, request: Request) -> Result<Programmed, ProgramError> {
         let rtnetlink = self.rtnetlink().map_err(GroundError::from)?;
-        program(&mut rtnetlink.borrow_mut(), request)
+        let (rtnetlink, config) = (&mut *rtnetlink.borrow_mut(), request.config.clone());
+        let programmed = program(rtnetlink, request)?;
+        // No process has run in a new sandbox, and nearly all are new.
+        if programmed.is_fresh {
+            return Ok(programmed);
+        }
+        Ok(programmed.settled(&config, &rtnetlink.list().map_err(GroundError::from)?))
     }
 
     fn found(&self) -> Result<FoundRules, LookError> {

@@ -12,7 +12,7 @@ use netfilter::address::AddressError;
 use netfilter::backend::{Backend, Choice, Reason};
 use netfilter::ground::GroundError;
 use netfilter::guest::GuestError;
-use netfilter::program::{ProgramError, Programmed, Request};
+use netfilter::program::{Open, ProgramError, Programmed, Request};
 use netfilter::route::PolicyRoutes;
 use netfilter::{Applied, ApplyError, LookError, NetnsError, ReadError, Wish};
 use protocol::agent::{RequestKind, Response};
@@ -189,7 +189,13 @@ impl Namespace for FakeNamespace {
             Wish::Only(backend) => Choice { backend, reason: Reason::Asked },
             Wish::Auto => request.recorded.unwrap_or(usual),
         };
-        Ok(Programmed { choice, applied: Applied::Created, unsandboxed: None })
+        Ok(Programmed {
+            choice,
+            applied: Applied::Created,
+            unsandboxed: None,
+            is_fresh: true,
+            open: Open::NotAsked,
+        })
     }
 
     fn found(&self) -> Result<FoundRules, LookError> {

@@ -63,7 +63,7 @@ fn check(config: &Config) -> Result<(), ConfigError> {
 
 /// Packets that conntrack cannot place would be answered with a reset by the pod's own stack; dropped, the connection lives.
 fn drop_invalid(sink: &mut Sink) {
-    let invalid = Match::Conntrack(CtStates::Invalid);
+    let invalid = Match::Conntrack(CtStates::INVALID);
     let invalid = match sink.dialect() {
         Dialect::Iptables => vec![invalid],
         Dialect::Nft => vec![Match::Protocol(Protocol::Tcp), invalid],

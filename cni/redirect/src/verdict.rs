@@ -123,6 +123,20 @@ pub fn is_within(address: std::net::IpAddr, cidr: Cidr) -> bool {
     conditions::in_range(Sense::Is, address, cidr)
 }
 
+/// The hooks at which rules of `wanted` redirect packets of `family` to one of `ports`, and no rule of ours that was found does: no jump of
+/// ours leads to such a rule. What rules ask of a packet does not count.
+#[must_use]
+pub fn unredirected(found: &FoundRules, wanted: &Ruleset, family: Family, ports: &[u16]) -> Vec<Hook> {
+    let (ours, chains) = (found.only_ours(), wanted_chains(wanted, family));
+    let hooks = [Hook::Prerouting, Hook::Output].into_iter();
+    let is_missing = |hook: &Hook| {
+        let needed = Compiled::wanted(wanted, &chains, *hook).redirects_to();
+        let there = Compiled::found(&ours, family, *hook).redirects_to();
+        ports.iter().any(|port| needed.contains(port) && !there.contains(port))
+    };
+    hooks.filter(is_missing).collect()
+}
+
 /// A rule that was found and that a packet met: its counter moves.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FoundStep {

@@ -130,6 +130,18 @@ pub enum Disturbance {
     Tracked,
     /// A nat chain of somebody else, at the priority of ours and registered after them, leaves this inbound TCP port as it is.
     Overtaken(u16),
+    /// A table of somebody else accepts packets that leave by this condition.
+    Filtered(Foreign),
+}
+
+/// Condition of a foreign rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Foreign {
+    /// Of an established connection.
+    Established,
+    /// Of the direction in which its connection began, which no reader of ours knows.
+    Direction,
 }
 
 /// Part of a pod's rules.

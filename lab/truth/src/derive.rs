@@ -179,7 +179,7 @@ impl Deriver<'_> {
             Match::SourcePort(Sense::Is, Port::One(port)) => spec.source_port = Some(*port),
             Match::Owner(Sense::Is, RuleOwner::Uid(Id::Number(uid))) => spec.sender.uid = *uid,
             Match::Owner(Sense::Is, RuleOwner::Gid(Id::Number(gid))) => spec.sender.gid = *gid,
-            Match::Conntrack(CtStates::Invalid) => {
+            Match::Conntrack(CtStates::INVALID) => {
                 spec.kind = Kind::Stray;
                 spec.destination.set_port(UNHEARD);
             }

@@ -3,12 +3,13 @@
 
 // One stranger for the agent's own tests and for the lab.
 #[path = "../../../cni/agent/tests/kernel/stranger.rs"]
+#[expect(dead_code, reason = "the agent's tests need more of it")]
 pub(crate) mod stranger;
 
 use std::io;
 
 use anyhow::{Context as _, ensure};
-use cluster::network::{Disturbance, Part, Share, Wanted};
+use cluster::network::{Disturbance, Foreign, Part, Share, Wanted};
 use futures::TryStreamExt as _;
 use netfilter::address::Rtnetlink;
 use netfilter::backend::{Backend, Wish};
@@ -44,6 +45,13 @@ pub async fn run() -> anyhow::Result<()> {
             Ok(stranger::take(stranger::PREROUTING, stranger::DESTINATION_NAT, port)?)
         }
         Disturbance::Tracked => Ok(stranger::track()?),
+        Disturbance::Filtered(foreign) => {
+            let asked = match foreign {
+                Foreign::Established => stranger::Asked::Established,
+                Foreign::Direction => stranger::Asked::Direction,
+            };
+            Ok(stranger::rule(asked, stranger::FILTER, stranger::ACCEPT)?)
+        }
     }
 }
 

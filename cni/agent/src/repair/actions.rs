@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Repair's requests to the API server: a deletion with the UID as precondition, and a label by way of the pod's status.
+//! Repair's requests to the API server: a deletion or an eviction with the UID as precondition, and a label by way of the pod's status.
 
 use http::Request;
 use serde_json::{Value, json};
@@ -16,6 +16,20 @@ pub async fn delete(client: &Client, pod: &NodePod) -> ActionResult {
     let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
     let request = Request::delete(path(pod)).header("content-type", "application/json");
     send(client, pod, request, &options).await
+}
+
+/// Evicts a pod, with the preconditions of a deletion: its disruption budgets count.
+pub async fn evict(client: &Client, pod: &NodePod) -> ActionResult {
+    let facts = &pod.metadata.facts;
+    let preconditions = json!({"uid": facts.uid, "resourceVersion": &pod.metadata.resource_version});
+    let eviction = json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": facts.name, "namespace": facts.namespace},
+        "deleteOptions": {"preconditions": preconditions},
+    });
+    let request = Request::post(path(pod) + "/eviction").header("content-type", "application/json");
+    send(client, pod, request, &eviction).await
 }
 
 /// Labels a pod, in the version that was seen: another pod may have its name by now. The API server takes metadata with a change of the status, so
@@ -42,6 +56,10 @@ async fn send(client: &Client, pod: &NodePod, request: http::request::Builder, b
         Ok(_) => ActionResult::Accepted,
         Err(error) if error.is_gone(&pod.metadata.facts.name) => ActionResult::Vanished,
         Err(error @ ApiError::Conflict(_)) => ActionResult::Conflict(error.to_string()),
+        // The answer to an eviction that a disruption budget forbids.
+        Err(ApiError::Throttled { message, .. }) if message.contains("disruption budget") => {
+            ActionResult::Held(message)
+        }
         Err(error) => ActionResult::Failed(error.to_string()),
     }
 }
@@ -95,6 +113,24 @@ mod tests {
         assert_eq!(kind, "application/json");
         assert_eq!(body["preconditions"], json!({"uid": "u-1", "resourceVersion": "7"}));
         assert!(body.get("gracePeriodSeconds").is_none(), "the pod's own counts");
+    }
+
+    #[tokio::test]
+    async fn an_eviction_names_the_very_pod_and_waits_for_its_budgets() {
+        let (client, asked) = server(201);
+        assert_eq!(evict(&client, &pod()).await, ActionResult::Accepted);
+        let (line, _, body) = asked.lock().unwrap().pop().unwrap();
+        assert_eq!(line, "POST /api/v1/namespaces/shop/pods/cart/eviction");
+        let options = json!({"preconditions": {"uid": "u-1", "resourceVersion": "7"}});
+        assert_eq!((&body["kind"], &body["deleteOptions"]), (&json!("Eviction"), &options));
+        let budget = "Cannot evict pod as it would violate the pod's disruption budget.";
+        let held = saying(
+            429,
+            r#"{"kind":"Status","code":429,"message":"Cannot evict pod as it would violate the pod's disruption budget."}"#,
+        );
+        assert_eq!(evict(&held.0, &pod()).await, ActionResult::Held(budget.to_owned()));
+        let busy = saying(429, r#"{"kind":"Status","code":429,"message":"too many requests"}"#);
+        assert!(matches!(evict(&busy.0, &pod()).await, ActionResult::Failed(_)));
     }
 
     #[tokio::test]

@@ -19,6 +19,8 @@ use super::gather::Grounds;
 pub enum Task {
     /// Compares rules with the desired ones.
     Look,
+    /// Compares rules with the desired ones, and proves them by a packet. For one pod only, as [`Task::Repair`].
+    Verify,
     /// Rules are written and proven. The process can be used for one pod only: it may have to take that pod's users.
     Repair,
 }
@@ -121,6 +123,15 @@ impl fmt::Display for Proven {
     }
 }
 
+/// Connections that were open before rules were written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenConnections {
+    /// Some bypass the proxy, or may.
+    pub bypass: bool,
+    /// What became of them; empty if there were none.
+    pub text: String,
+}
+
 /// Result for one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -131,7 +142,9 @@ pub enum PodOutcome {
     Sandboxed(Sandboxed),
     /// Redirected as it should be.
     Right,
-    /// Differences from the desired rules.
+    /// A family's inbound or outbound traffic is not redirected by rules of ours: the differences from the desired rules.
+    Unredirected(Vec<String>),
+    /// Traffic is redirected by rules that differ from the desired ones: the differences.
     Wrong(Vec<String>),
     /// The desired rules are there, and rules of others take packets before them.
     Overtaken(Vec<String>),
@@ -140,6 +153,8 @@ pub enum PodOutcome {
         written: Written,
         backend: String,
         families: Vec<Proven>,
+        /// Connections that were open before the rules.
+        open: OpenConnections,
     },
     /// Rules were written, and packets do not follow them.
     Unproven {

@@ -61,14 +61,20 @@ pub enum ActionResult {
     Vanished,
     /// The pod is there in another version than the one that was named.
     Conflict(String),
+    /// The API server does not allow an eviction now: a disruption budget forbids it.
+    Held(String),
     Failed(String),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum RepairAction {
-    /// Writes a pod's rules; ends with [`RepairEvent::Done`], as the next two.
+    /// Writes a pod's rules; ends with [`RepairEvent::Done`], as those that follow.
     Repair(Enrolled),
+    /// Verifies the rules of a pod that is to be deleted, evicted or labelled; ends with [`RepairEvent::Done`] and the action itself.
+    Verify(Enrolled),
     Delete(Arc<NodePod>),
+    /// Deletes a pod whose disruption budgets allow it.
+    Evict(Arc<NodePod>),
     Label(Arc<NodePod>),
     /// Surveys the rules of these pods; ends with [`RepairEvent::Looked`].
     Look(Vec<Enrolled>),
@@ -92,11 +98,21 @@ pub struct Enrolled {
     pub redirect: Arc<Redirect>,
 }
 
+/// Request in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The rules are being verified; the action itself follows.
+    Verify,
+    Evict,
+    Act,
+}
+
 /// Action in flight. It owns its pod: the watch may report a deletion before the API server answers.
 #[derive(Debug)]
 struct Busy {
     pod: Arc<NodePod>,
     policy: RepairPolicy,
+    step: Step,
     since: Time,
     seen: Time,
 }
@@ -115,16 +131,24 @@ pub struct Controller {
     busy: Option<Busy>,
     looking: bool,
     pace: Pace,
+    /// Rate of evictions, in addition to `pace`.
+    evictions: Pace,
     owners: Owners,
     unredirected: usize,
     sandboxed: usize,
 }
 
+/// Rate of evictions of a node's pods that run unredirected. Agents do not know each other: over the cluster it is this rate for each node,
+/// and what disruption budgets allow.
+const EVICTION_INTERVAL: Duration = Duration::from_secs(60);
+
 impl Controller {
     #[must_use]
     pub fn new(rules: Rules, pace: Pace) -> Self {
         let (pods, owners) = (BTreeMap::new(), Owners::default());
-        Self { rules, pods, busy: None, looking: false, pace, owners, unredirected: 0, sandboxed: 0 }
+        let evictions = Pace::new(EVICTION_INTERVAL, 1);
+        let (unredirected, sandboxed) = (0, 0);
+        Self { rules, pods, busy: None, looking: false, pace, evictions, owners, unredirected, sandboxed }
     }
 
     /// Processes an event; returns actions.
@@ -318,17 +342,24 @@ impl Controller {
             known.spare(at, generations, now, out);
             return;
         }
-        let pod = || Arc::clone(&known.pod);
-        let action = match policy {
-            RepairPolicy::Repair => known.enrolled().map(RepairAction::Repair),
-            RepairPolicy::Delete => Some(RepairAction::Delete(pod())),
-            RepairPolicy::Label => Some(RepairAction::Label(pod())),
+        if policy == RepairPolicy::Delete && known.broken.is_none() && !self.evictions.allows(now) {
+            known.due = Some(self.evictions.next());
+            return;
+        }
+        let (action, step) = match (policy, known.enrolled()) {
+            (RepairPolicy::Repair, Some(enrolled)) => (RepairAction::Repair(enrolled), Step::Act),
+            // Nothing is due on a pod that is out of scope, and one that cannot be redirected is given up before.
+            (RepairPolicy::Repair, None) => return,
+            // After a conflict its rules were read a moment ago.
+            (RepairPolicy::Delete | RepairPolicy::Label, Some(enrolled)) if known.conflicts == 0 => {
+                (RepairAction::Verify(enrolled), Step::Verify)
+            }
+            // Without usable annotations there is nothing to compare with.
+            (RepairPolicy::Delete | RepairPolicy::Label, _) => known.final_action(policy),
         };
-        // Nothing is due on a pod that is out of scope, and one that cannot be redirected is given up before.
-        let Some(action) = action else { return };
         self.pace.take(now);
         let (pod, since, seen) = (Arc::clone(&known.pod), known.since, known.seen);
-        self.busy = Some(Busy { pod, policy, since, seen });
+        self.busy = Some(Busy { pod, policy, step, since, seen });
         out.push(action);
     }
 

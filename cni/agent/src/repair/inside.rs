@@ -5,23 +5,29 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::IpAddr;
+use std::path::Path;
 use std::process::ExitCode;
 
 use netfilter::address::{Address, AddressError, Rtnetlink};
 use netfilter::backend::Choice;
+use netfilter::flows;
 use netfilter::lack::{Lack, lacks};
 use netfilter::owner;
 use netfilter::program::{self, Options};
 use netfilter::{Applied, Wish, look};
 use protocol::error::with_sources;
-use redirect::config::Config;
-use redirect::found::compare::Difference;
-use redirect::host::Environment;
+use redirect::config::{Config, ConfigError};
+use redirect::found::compare::{Difference, forms};
+use redirect::generate::ruleset;
+use redirect::host::{Environment, is_ordinary};
+use redirect::ruleset::Family;
 use redirect::sandbox::{Sandboxed, by_links};
+use redirect::verdict::unredirected;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::ask::{
-    BackendWanted, ChildReply, ChildRequest, Evidence, PodOutcome, Proven, TargetPod, Task, Written,
+    BackendWanted, ChildReply, ChildRequest, Evidence, OpenConnections, PodOutcome, Proven, TargetPod, Task,
+    Written,
 };
 use super::find;
 use super::gather::{Gathered, PodNamespace, gather};
@@ -76,16 +82,24 @@ fn one(request: &ChildRequest, pod: &TargetPod, gathered: &Gathered) -> PodOutco
         let primary = of_primary_interface(addresses, &pod.addresses);
         let config = config_for(&primary)?;
         if request.task == Task::Repair {
-            return repair(&mut rtnetlink, &config, &primary, &request.backend);
+            let proc = &request.grounds.proc_dir;
+            return repair(&mut rtnetlink, &config, &primary, (&request.backend, proc));
         }
         let outcome = compare(&mut rtnetlink, &config, addresses)?;
-        let by_all = config_for(addresses)?;
-        if outcome == PodOutcome::Right || by_all == config {
-            return Ok(outcome);
-        }
         // Where Multus runs the plugin, ADD decides by what other networks attached before as well.
-        let is_right = compare(&mut rtnetlink, &by_all, addresses)? == PodOutcome::Right;
-        Ok(if is_right { PodOutcome::Right } else { outcome })
+        let by_all = config_for(addresses)?;
+        let is_right_by_all = outcome != PodOutcome::Right
+            && by_all != config
+            && compare(&mut rtnetlink, &by_all, addresses)? == PodOutcome::Right;
+        let right = match (&outcome, is_right_by_all) {
+            (PodOutcome::Right, _) => (config, primary),
+            (_, true) => (by_all, addresses.clone()),
+            _ => return Ok(outcome),
+        };
+        match request.task {
+            Task::Verify => verify(&right.0, &right.1),
+            Task::Look | Task::Repair => Ok(PodOutcome::Right),
+        }
     };
     work().unwrap_or_else(|error| PodOutcome::Failed(error.to_string()))
 }
@@ -123,6 +137,8 @@ enum Failure {
     Look(#[from] netfilter::LookError),
     #[error("failed to {}", with_sources(.0))]
     Compare(#[from] netfilter::lack::LackError<netfilter::ground::GroundError>),
+    #[error("failed to generate rules: {0}")]
+    Config(#[from] ConfigError),
     #[error("failed to {}", with_sources(.0))]
     Program(#[from] netfilter::ProgramError),
     #[error("failed to {}", with_sources(.0))]
@@ -132,24 +148,63 @@ enum Failure {
 fn compare(rtnetlink: &mut Rtnetlink, config: &Config, addresses: &[Address]) -> Result<PodOutcome, Failure> {
     let addresses: Vec<_> = addresses.iter().map(|address| address.ip).collect();
     let has_routes = |routes| Ok(rtnetlink.has_policy_routes(routes)?);
-    let mut lacks = lacks(&look()?, config, &addresses, has_routes)?;
+    let found = look()?;
+    let mut lacks = lacks(&found, config, &addresses, has_routes)?;
     // Foreign rules may or may not keep packets from ours; the probe knows.
     lacks.retain(|lack| !matches!(lack, Lack::Rules(Difference::Foreign(_))));
     let (overtaken, others): (Vec<_>, Vec<_>) =
         lacks.iter().partition(|lack| matches!(lack, Lack::Rules(Difference::Overtaken(_))));
     let said = |lacks: &[&Lack]| lacks.iter().map(ToString::to_string).collect();
-    Ok(match (others.as_slice(), overtaken.as_slice()) {
-        ([], []) => PodOutcome::Right,
-        ([], overtaken) => PodOutcome::Overtaken(said(overtaken)),
-        (others, _) => PodOutcome::Wrong(said(others)),
+    match (others.as_slice(), overtaken.as_slice()) {
+        ([], []) => return Ok(PodOutcome::Right),
+        ([], overtaken) => return Ok(PodOutcome::Overtaken(said(overtaken))),
+        _ => {}
+    }
+    let wanted = ruleset(config)?;
+    let ports = [config.proxy_port, config.inbound_capture_port];
+    let differences = said(&others);
+    let is_missing = |family: Family| {
+        addresses.iter().any(|address| is_ordinary(*address) && Family::of(*address) == family)
+            && !unredirected(&found, &wanted, family, &ports).is_empty()
+    };
+    Ok(match is_missing(Family::V4) || is_missing(Family::V6) {
+        true => PodOutcome::Unredirected(differences),
+        false => PodOutcome::Wrong(differences),
     })
+}
+
+/// Proves rules that are right.
+fn verify(config: &Config, addresses: &[Address]) -> Result<PodOutcome, Failure> {
+    let backend = forms(&look()?).first().map_or_else(String::new, |form| form.to_string());
+    let written = Written::Unchanged;
+    owner::enter()?;
+    Ok(match probe::prove(config, addresses) {
+        Ok(families) => PodOutcome::Proven { written, backend, families, open: OpenConnections::default() },
+        Err(unproven) => PodOutcome::Unproven { written, why: with_sources(&unproven) },
+    })
+}
+
+/// Ends connections that were open before the rules.
+fn open(config: &Config, addresses: &[Address], proc: &Path) -> OpenConnections {
+    match flows::settle(config, addresses, proc) {
+        Ok(settled) => OpenConnections { bypass: !settled.is_whole(), text: settled.to_string() },
+        Err(error) => {
+            let why = with_sources(&error);
+            OpenConnections {
+                bypass: true,
+                text: format!(
+                    "connections that were open before the rules may bypass the proxy: failed to {why}"
+                ),
+            }
+        }
+    }
 }
 
 fn repair(
     rtnetlink: &mut Rtnetlink,
     config: &Config,
     addresses: &[Address],
-    backend: &BackendWanted,
+    (backend, proc): (&BackendWanted, &Path),
 ) -> Result<PodOutcome, Failure> {
     let (wish, recorded) = (backend.wish, recorded(backend));
     let request = program::Request { config: config.clone(), wish, recorded, options: Options::default() };
@@ -163,14 +218,20 @@ fn repair(
     // The rules' own helper address came with them.
     let programmed = rtnetlink.list()?;
     let overtaken = match compare(rtnetlink, config, &programmed)? {
-        PodOutcome::Wrong(lacks) => return Ok(PodOutcome::Unproven { written, why: lacks.join("; ") }),
+        PodOutcome::Wrong(lacks) | PodOutcome::Unredirected(lacks) => {
+            return Ok(PodOutcome::Unproven { written, why: lacks.join("; ") });
+        }
         PodOutcome::Overtaken(rules) => rules,
         _ => Vec::new(),
     };
     // Users and groups of rules and of the probe are the pod's.
     owner::enter()?;
+    let open = match written {
+        Written::Unchanged => OpenConnections::default(),
+        Written::Created | Written::Replaced => open(config, &programmed, proc),
+    };
     Ok(match probe::prove(config, addresses) {
-        Ok(families) => PodOutcome::Proven { written, backend, families: despite(overtaken, families) },
+        Ok(families) => PodOutcome::Proven { written, backend, families: despite(overtaken, families), open },
         Err(unproven) => PodOutcome::Unproven { written, why: with_sources(&unproven) },
     })
 }

@@ -11,13 +11,13 @@ use std::net::SocketAddr;
 use netfilter::address::Address;
 use netfilter::{LookError, look};
 use redirect::config::{Config, ConfigError};
-use redirect::found::FoundRules;
 use redirect::found::compare::{Form, forms};
+use redirect::found::{Action, FoundRules};
 use redirect::generate::ruleset;
 use redirect::host::is_ordinary;
 use redirect::packet::{Outcome, Packet};
 use redirect::ruleset::{Family, Ruleset};
-use redirect::verdict::{FoundStep, found_verdict, verdict};
+use redirect::verdict::{FoundStep, FoundVerdict, found_verdict, verdict};
 use rustix::io::Errno;
 
 use super::ask::{Evidence, Proven};
@@ -32,7 +32,7 @@ pub enum Unproven {
     /// The configuration yields no rules.
     #[error("no rules can be made")]
     Config(#[from] ConfigError),
-    /// The rules do something else with the packet.
+    /// The rules do something else with the packet. A verdict that cannot be decided is not this.
     #[error("a packet to {to} would not be redirected to port {port} by the rules that are there")]
     Otherwise {
         /// Its destination by the rules.
@@ -48,9 +48,6 @@ pub enum Unproven {
         /// Port by the desired rules.
         port: u16,
     },
-    /// No probe could be sent.
-    #[error("no packet could be sent")]
-    Send(#[source] std::io::Error),
 }
 
 /// Proves each family that the pod has an address of, and rules for.
@@ -75,47 +72,100 @@ pub fn prove(config: &Config, addresses: &[Address]) -> Result<Vec<Proven>, Unpr
 }
 
 fn one(config: &Config, wanted: &Ruleset, family: Family, own: &[&Address]) -> Result<Evidence, Unproven> {
-    let mut unsent = None;
+    let mut why = None;
+    let mut undecided = 0;
     for packet in candidates(config, family, own) {
         let Outcome::Redirected { port } = verdict(wanted, &packet.packet).outcome else { continue };
-        match send(&packet, port) {
-            Ok(()) => return Ok(Evidence::Packet { to: packet.to.to_string(), port }),
-            Err(Unproven::Send(error)) => unsent = Some(error),
-            Err(unproven) => return Err(unproven),
+        match send(&packet, port)? {
+            Sending::Counted => return Ok(Evidence::Packet { to: packet.to.to_string(), port }),
+            Sending::Unsent(errno) => {
+                why = Some(format!("no packet that is to be redirected could be sent: {errno}"));
+            }
+            Sending::Undecided(cause) => {
+                why = Some(format!(
+                    "a packet to {} was not counted by a rule that redirects it, and another rule decides: {cause}",
+                    packet.to
+                ));
+                undecided += 1;
+            }
+        }
+        if undecided == UNDECIDED_LIMIT {
+            break;
         }
     }
-    let why = unsent.map_or_else(
-        || "no outbound traffic of this family is to be redirected".to_owned(),
-        |error| format!("no packet that is to be redirected could be sent: {error}"),
-    );
+    let why = why.unwrap_or_else(|| "no outbound traffic of this family is to be redirected".to_owned());
     Ok(Evidence::Rules { why })
 }
 
-/// Sends one packet and checks that the rule's counter rises.
-fn send(packet: &Sent, port: u16) -> Result<(), Unproven> {
+/// Packets that are sent although their verdict cannot be decided, if none of them is counted.
+const UNDECIDED_LIMIT: u32 = 8;
+
+/// Result of sending a packet.
+#[derive(Debug)]
+enum Sending {
+    /// A rule that redirects it counted it.
+    Counted,
+    /// The rules redirect it or do something else: no rule that redirects it counted it, and a rule on its way cannot be judged.
+    Undecided(String),
+    Unsent(Errno),
+}
+
+/// Sends one packet and checks that the counter of a rule that redirects it rises. If the verdict on it cannot be decided, the counters
+/// decide.
+fn send(packet: &Sent, port: u16) -> Result<Sending, Unproven> {
     let found = look()?;
-    let rule =
-        redirecting(&found, &packet.packet, port).ok_or(Unproven::Otherwise { to: packet.to, port })?;
-    let before = count(&found, &rule);
-    match packet.send() {
+    let expected = expected(&found, &packet.packet, port);
+    let before = count(&found, &expected, &packet.packet, port);
+    if let Expected::Otherwise = expected {
+        return Err(Unproven::Otherwise { to: packet.to, port });
+    }
+    let unsent = match packet.send() {
         // Refused: nobody listens on the proxy's port yet.
-        Ok(()) | Err(Errno::INPROGRESS | Errno::CONNREFUSED) => {}
-        Err(errno) => return Err(Unproven::Send(errno.into())),
-    }
-    match (before, count(&look()?, &rule)) {
-        (Some(before), Some(after)) if after > before => Ok(()),
-        _ => Err(Unproven::Uncounted { to: packet.to, port }),
+        Ok(()) | Err(Errno::INPROGRESS | Errno::CONNREFUSED) => None,
+        // A rule dropped it, maybe behind the one that counts.
+        Err(Errno::PERM) => Some(Errno::PERM),
+        Err(errno) => return Ok(Sending::Unsent(errno)),
+    };
+    let after = count(&look()?, &expected, &packet.packet, port);
+    let counted = before.zip(after).is_some_and(|(before, after)| after > before);
+    match (expected, unsent) {
+        _ if counted => Ok(Sending::Counted),
+        (Expected::Undecided(cause), _) => Ok(Sending::Undecided(cause)),
+        (_, Some(errno)) => Ok(Sending::Unsent(errno)),
+        (Expected::By(_) | Expected::Otherwise, None) => Err(Unproven::Uncounted { to: packet.to, port }),
     }
 }
 
-/// The rule that redirects the packet to `port`, among those that are there.
-fn redirecting(found: &FoundRules, packet: &Packet, port: u16) -> Option<FoundStep> {
-    let mut judged = found_verdict(found, packet);
-    (judged.outcome == Ok(Outcome::Redirected { port })).then(|| judged.steps.pop())?
+/// Verdict of the rules that are there on a packet that is to be redirected.
+#[derive(Debug, PartialEq, Eq)]
+enum Expected {
+    /// This rule redirects it.
+    By(FoundStep),
+    /// It depends on a rule that cannot be judged.
+    Undecided(String),
+    /// It is not redirected.
+    Otherwise,
 }
 
-/// Packet counter of a rule.
-fn count(found: &FoundRules, rule: &FoundStep) -> Option<u64> {
+fn expected(found: &FoundRules, packet: &Packet, port: u16) -> Expected {
+    let FoundVerdict { outcome, mut steps } = found_verdict(found, packet);
+    match outcome {
+        Ok(Outcome::Redirected { port: to }) if to == port => {
+            steps.pop().map_or(Expected::Otherwise, Expected::By)
+        }
+        Ok(_) => Expected::Otherwise,
+        Err(undecided) => Expected::Undecided(undecided.to_string()),
+    }
+}
+
+/// Packets that the expected rule counted; of a packet without one, that all rules counted that redirect its family to `port`.
+fn count(found: &FoundRules, expected: &Expected, packet: &Packet, port: u16) -> Option<u64> {
+    let Expected::By(rule) = expected else {
+        let tables = found.tables.iter().filter(|table| table.family.covers(packet.family()));
+        let rules = tables.flat_map(|table| table.chains.iter().flat_map(|chain| &chain.rules));
+        let redirecting = rules.filter(|rule| rule.actions.contains(&Action::Redirect(port)));
+        return Some(redirecting.filter_map(|rule| rule.packets).sum());
+    };
     let table =
         found.tables.iter().find(|table| (table.family, &table.name) == (rule.family, &rule.table))?;
     let chain = table.chains.iter().find(|chain| chain.name == rule.chain)?;

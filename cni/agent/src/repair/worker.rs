@@ -138,6 +138,14 @@ impl Worker {
                 let request = self.request(Task::Repair, std::slice::from_ref(&one));
                 self.start(&one.pod, repair(self.context.program.clone(), request));
             }
+            RepairAction::Verify(one) => {
+                let request = self.request(Task::Verify, std::slice::from_ref(&one));
+                self.start(&one.pod, repair(self.context.program.clone(), request));
+            }
+            RepairAction::Evict(pod) => {
+                let client = self.context.client.clone();
+                self.start(&pod.clone(), async move { actions::evict(&client, &pod).await });
+            }
             RepairAction::Delete(pod) => {
                 let client = self.context.client.clone();
                 self.start(&pod.clone(), async move { actions::delete(&client, &pod).await });
@@ -269,6 +277,19 @@ fn message(news: News) -> (EventReason, String) {
         News::Overtaken(rules) => (
             EventReason::UnredirectedPod,
             format!("traffic of this pod is not redirected, though its rules are there: {rules}"),
+        ),
+        News::Differs(differences) => (
+            EventReason::RulesDiffer,
+            format!(
+                "traffic of this pod is redirected, by rules that differ from those that it would get now: {differences}; delete it when that suits"
+            ),
+        ),
+        News::Evicted => (EventReason::EvictUnredirectedPod, "pod runs unredirected, evicted".to_owned()),
+        News::EvictionHeld(why) => (
+            EventReason::EvictionHeld,
+            format!(
+                "pod runs unredirected, but the API server does not allow its eviction now: {why}; it is tried again"
+            ),
         ),
         News::Restored => {
             (EventReason::RedirectionRestored, "traffic of this pod is redirected as it should be".to_owned())

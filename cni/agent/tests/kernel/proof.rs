@@ -14,6 +14,7 @@ use redirect::{Enrolment, enrol};
 use serde_json::{Value, json};
 
 use crate::node::{Node, cart, inside, lose_route, proven};
+use crate::stranger::Asked;
 use crate::{Case, stranger};
 
 pub(crate) const CASES: &[Case] = &[
@@ -21,6 +22,10 @@ pub(crate) const CASES: &[Case] = &[
     Case("TPROXY is proven by its outbound rules, routes included", tproxy),
     Case("native rules are proven", native),
     Case("packets that bypass the rules prove nothing", bypassed),
+    Case("rules of another configuration redirect and differ, and right ones are verified", differing),
+    Case("foreign rules of any condition do not disprove what the kernel redirects", foreign),
+    Case("a packet that a rule of an unknown condition drops disproves nothing", dropped),
+    Case("a packet that a known rule drops is not redirected", certainly_dropped),
     Case("a rule that is missing is seen, and written again", missing),
     Case("where nothing leads out, the proxy's own way to itself is what is proven", unreachable),
 ];
@@ -53,7 +58,7 @@ fn lose_redirect(file: &Path) {
 
 fn both_families() {
     let (node, _) = ready(Node::new());
-    assert!(matches!(node.ask(Task::Look, &DUAL, &json!({})), PodOutcome::Wrong(_)));
+    assert!(matches!(node.ask(Task::Look, &DUAL, &json!({})), PodOutcome::Unredirected(_)));
     let outcome = node.ask(Task::Repair, &DUAL, &json!({}));
     assert_eq!((proven(&outcome), written(&outcome)), (vec!["IPv4", "IPv6"], Written::Created));
     assert_eq!(node.ask(Task::Look, &DUAL, &json!({})), PodOutcome::Right);
@@ -80,6 +85,18 @@ fn native() {
     assert_eq!((backend.as_str(), proven(&outcome)), ("nft", vec!["IPv4", "IPv6"]));
 }
 
+fn differing() {
+    let (node, _) = ready(Node::new());
+    node.ask(Task::Repair, &DUAL, &json!({}));
+    let outcome = node.ask(Task::Verify, &DUAL, &json!({}));
+    assert_eq!((proven(&outcome), written(&outcome)), (vec!["IPv4", "IPv6"], Written::Unchanged));
+    let edited = json!({"traffic.sidecar.istio.io/excludeOutboundPorts": "5432"});
+    for task in [Task::Look, Task::Verify] {
+        let outcome = node.ask(task, &DUAL, &edited);
+        assert!(matches!(&outcome, PodOutcome::Wrong(_)), "{outcome:?}");
+    }
+}
+
 fn bypassed() {
     let (node, file) = ready(Node::new());
     inside(&file, || stranger::untrack().unwrap());
@@ -90,12 +107,45 @@ fn bypassed() {
     assert_eq!(proven(&node.ask(Task::Repair, &DUAL, &json!({}))), ["IPv4", "IPv6"]);
 }
 
+/// The repair of `cart` beside a foreign rule of the output hook.
+fn beside(asked: Asked, priority: i32, verdict: u32) -> PodOutcome {
+    let (node, file) = ready(Node::new());
+    inside(&file, move || stranger::rule(asked, priority, verdict).unwrap());
+    node.ask(Task::Repair, &DUAL, &json!({}))
+}
+
+fn foreign() {
+    for asked in [Asked::Nothing, Asked::Established, Asked::New, Asked::Icmp, Asked::Direction] {
+        for priority in [stranger::MANGLE, stranger::FILTER] {
+            let outcome = beside(asked, priority, stranger::ACCEPT);
+            assert_eq!(proven(&outcome), ["IPv4", "IPv6"], "{asked:?} {priority}: {outcome:?}");
+        }
+    }
+    let outcome = beside(Asked::Established, stranger::MANGLE, stranger::DROP);
+    assert_eq!(proven(&outcome), ["IPv4", "IPv6"], "it does not hold of a new connection");
+}
+
+fn dropped() {
+    let outcome = beside(Asked::Direction, stranger::MANGLE, stranger::DROP);
+    let PodOutcome::Proven { families, .. } = &outcome else { panic!("{outcome:?}") };
+    let [v4, v6] = families.as_slice() else { panic!("{families:?}") };
+    let Evidence::Rules { why } = &v4.evidence else { panic!("{v4:?}") };
+    assert!(why.contains("another rule decides: cannot judge"), "{why}");
+    assert!(matches!(v6.evidence, Evidence::Packet { .. }), "{v6:?}");
+}
+
+fn certainly_dropped() {
+    let outcome = beside(Asked::New, stranger::MANGLE, stranger::DROP);
+    let PodOutcome::Unproven { why, .. } = &outcome else { panic!("{outcome:?}") };
+    assert!(why.contains("would not be redirected"), "{why}");
+}
+
 fn missing() {
     let (node, file) = ready(Node::new());
     node.ask(Task::Repair, &DUAL, &json!({}));
     lose_redirect(&file);
     let outcome = node.ask(Task::Look, &DUAL, &json!({}));
-    let PodOutcome::Wrong(lacks) = &outcome else { panic!("{outcome:?}") };
+    let PodOutcome::Unredirected(lacks) = &outcome else { panic!("{outcome:?}") };
     assert!(lacks.iter().all(|lack| lack.contains("ISTIO_REDIRECT")), "{lacks:?}");
     let outcome = node.ask(Task::Repair, &DUAL, &json!({}));
     assert_eq!((proven(&outcome), written(&outcome)), (vec!["IPv4", "IPv6"], Written::Replaced));

@@ -95,6 +95,68 @@ fn with_data(name: &[u8], numbers: &[(u16, u32)], value: Option<(u16, &[u8])>) -
     attribute(NESTED | 1, &[attribute(1, name), attribute(NESTED | 2, &data)].concat())
 }
 
+/// Hook priorities of `mangle` and `filter`.
+pub(crate) const MANGLE: i32 = -150;
+pub(crate) const FILTER: i32 = 0;
+/// `NF_DROP`, `NF_ACCEPT`
+pub(crate) const DROP: u32 = 0;
+pub(crate) const ACCEPT: u32 = 1;
+
+/// Condition of a foreign rule, in the expressions that nft writes for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Asked {
+    /// `counter`
+    Nothing,
+    /// `ct state established`
+    Established,
+    /// `ct state new`
+    New,
+    /// `meta l4proto icmp`
+    Icmp,
+    /// `ct direction original`, which no reader knows.
+    Direction,
+}
+
+/// Adds a rule of the output hook that asks for this and ends with that verdict.
+///
+/// # Errors
+/// The kernel's errno.
+pub(crate) fn rule(asked: Asked, priority: i32, verdict: u32) -> nix::Result<()> {
+    let table = attribute(1, NAME);
+    let hook = [attribute(1, &LOCAL_OUT.to_be_bytes()), attribute(2, &priority.to_be_bytes())].concat();
+    let chain = [table.clone(), attribute(3, CHAIN), attribute(NESTED | 4, &hook), attribute(7, b"filter\0")];
+    let number = |kind, value: u32| attribute(kind, &value.to_be_bytes());
+    let expression = |name: &[u8], data: Vec<u8>| {
+        attribute(NESTED | 1, &[attribute(1, name), attribute(NESTED | 2, &data)].concat())
+    };
+    let load = |name: &[u8], key| expression(name, [number(1, 1), number(2, key)].concat());
+    let data = |kind, value: &[u8]| attribute(NESTED | kind, &attribute(1, value));
+    let compare = |operation, value: &[u8]| {
+        expression(b"cmp\0", [number(1, 1), number(2, operation), data(3, value)].concat())
+    };
+    let masked = |mask: u32| {
+        let fields =
+            [number(1, 1), number(2, 1), number(3, 4), data(4, &mask.to_ne_bytes()), data(5, &[0; 4])];
+        expression(b"bitwise\0", fields.concat())
+    };
+    let state = |bit| [load(b"ct\0", 0), masked(bit), compare(1, &[0; 4])].concat();
+    let asked = match asked {
+        Asked::Nothing => expression(b"counter\0", Vec::new()),
+        Asked::Established => state(2),
+        Asked::New => state(8),
+        Asked::Icmp => [load(b"meta\0", 16), compare(0, &[1])].concat(),
+        Asked::Direction => [load(b"ct\0", 1), compare(0, &[0])].concat(),
+    };
+    let ends = attribute(NESTED | 2, &attribute(NESTED | 2, &number(1, verdict)));
+    let ends = expression(b"immediate\0", [number(1, 0), ends].concat());
+    let rule = [table.clone(), attribute(2, CHAIN), attribute(NESTED | 4, &[asked, ends].concat())];
+    commit(&[
+        message(NEW_TABLE, MAKING, IPV4, [0, 0], &table),
+        message(NEW_CHAIN, MAKING, IPV4, [0, 0], &chain.concat()),
+        message(NEW_RULE, MAKING, IPV4, [0, 0], &rule.concat()),
+    ])
+}
+
 /// Deletes the table, and with it the rule.
 ///
 /// # Errors

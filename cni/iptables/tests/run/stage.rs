@@ -12,7 +12,7 @@ use iptables::exit::Exit;
 use iptables::run::run;
 use iptables::world::{Kernel, World};
 use netfilter::address::AddressError;
-use netfilter::program::{Options, Removed, Request};
+use netfilter::program::{Open, Options, Removed, Request};
 use netfilter::{Applied, Backend, Choice, Netns, NetnsError, ProgramError, Programmed, Reason};
 use redirect::Config;
 
@@ -130,7 +130,13 @@ impl Kernel for FakeKernel {
     fn program(&self, request: Request) -> Result<Programmed, ProgramError> {
         self.asked.borrow_mut().push(KernelCall::Program(Box::new(request)));
         let choice = Choice { backend: Backend::NftCompat, reason: Reason::Usual };
-        Ok(Programmed { choice, applied: Applied::Created, unsandboxed: None })
+        Ok(Programmed {
+            choice,
+            applied: Applied::Created,
+            unsandboxed: None,
+            is_fresh: true,
+            open: Open::NotAsked,
+        })
     }
 
     fn clean_up(&self, config: &Config, _: &Options) -> Result<Removed, ProgramError> {

@@ -34,6 +34,11 @@ impl Right {
         }
     }
 
+    /// True if repair evicts pods that run unredirected.
+    fn evicts(repair: &Repair) -> bool {
+        repair.unredirected && Self::of(repair) == Some(Self::Delete)
+    }
+
     /// Resource and verb.
     fn rule(self) -> (&'static str, &'static str) {
         match self {
@@ -78,7 +83,11 @@ pub(super) fn agent(make: &Maker<'_>) -> Vec<Value> {
         let (resource, verb) = right.rule();
         let names =
             Names { role: "istio-cni-repair-role", binding: "istio-cni-repair-rolebinding", account: AGENT };
-        objects.extend(of_cluster(make, names, &[rule("", resource, &[verb])]));
+        let mut rules = vec![rule("", resource, &[verb])];
+        if Right::evicts(&make.values.repair) {
+            rules.push(rule("", "pods/eviction", &["create"]));
+        }
+        objects.extend(of_cluster(make, names, &rules));
     }
     objects.extend(of_namespace(make, make.namespace(), Names::same(AGENT), &local));
     objects

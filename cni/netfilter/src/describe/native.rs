@@ -154,10 +154,14 @@ impl<'a> Text<'a> {
             Some(Loaded::Meta(meta::USER)) => self.say(format!("meta skuid {not}{}", number(value, 0))),
             Some(Loaded::Meta(meta::GROUP)) => self.say(format!("meta skgid {not}{}", number(value, 0))),
             Some(Loaded::Ct(ct::MARK)) => self.say(format!("ct mark {not}{}", mark(value))),
-            Some(Loaded::Ct(ct::STATE)) if operation == operation::NOT_EQUAL => match self.mask {
-                Some(mask) => self.say(format!("ct state {}", states(number(mask, 0)))),
-                None => self.say("[cmp]".to_owned()),
-            },
+            Some(Loaded::Ct(ct::STATE)) => {
+                let not = match (self.mask, operation) {
+                    (Some(_), operation::EQUAL) => "! ",
+                    (Some(_), _) => "",
+                    (None, _) => not,
+                };
+                self.say(format!("ct state {not}{}", states(number(self.mask.unwrap_or(value), 0))));
+            }
             Some(Loaded::Payload { base: header::NETWORK, offset }) => self.address(not, offset, value),
             Some(Loaded::Payload { base: header::TRANSPORT, .. }) => {
                 self.port_compared(register, operation, port(value));
@@ -276,7 +280,7 @@ pub(super) fn name(value: &[u8]) -> String {
 
 /// nft's order.
 fn states(bits: u32) -> String {
-    let names = [(1, "invalid"), (2, "established"), (4, "related"), (8, "new")];
+    let names = [(1, "invalid"), (2, "established"), (4, "related"), (8, "new"), (64, "untracked")];
     let named: Vec<_> = names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect();
     named.join(",")
 }

@@ -65,12 +65,10 @@ pub(super) fn multiport(sense: Sense, ports: &[u16]) -> Result<[u8; 48], Unencod
     Ok(info)
 }
 
-/// `XT_CONNTRACK_STATE_*`, which nf_tables has, too: invalid is bit 0, then established, related, new.
-pub(super) fn state_bits(states: CtStates) -> u16 {
-    match states {
-        CtStates::Invalid => 0b001,
-        CtStates::RelatedEstablished => 0b110,
-    }
+/// `XT_CONNTRACK_STATE_*`: as nf_tables has them, but that SNAT and DNAT come before untracked.
+fn state_bits(states: CtStates) -> u16 {
+    let [low, ..] = states.bits().to_le_bytes();
+    u16::from(low & 0x0f) | u16::from(states.contains(CtStates::UNTRACKED)) << 8
 }
 
 /// `struct xt_conntrack_mtinfo3`, of which only the states are used.

@@ -6,7 +6,6 @@
 use redirect::ruleset::{Cidr, Family, Match, Owner, Port, Rule, Scope, Sense, Target};
 
 use super::Unencodable;
-use super::extension::state_bits;
 use super::list::{Content, List};
 use super::prefix::Prefix;
 use super::rule::{Side, equality, interface, number, port_range, protocol};
@@ -71,7 +70,7 @@ impl Expressions<'_, '_> {
                 self.compare(*sense, &id.to_ne_bytes())
             }
             Match::Conntrack(states) => {
-                let bits = u32::from(state_bits(*states)).to_ne_bytes();
+                let bits = states.bits().to_ne_bytes();
                 self.list.ct(ct::STATE);
                 self.list.mask(Content::new(&bits));
                 self.compare(Sense::Not, &[0; 4])

@@ -86,6 +86,9 @@ pub(super) fn protocol(wanted: &Rule) -> Option<u8> {
     wanted.matches.iter().find_map(|condition| match condition {
         Match::Protocol(Protocol::Tcp) | Match::PortProtocol(Protocol::Tcp) => Some(TCP),
         Match::Protocol(Protocol::Udp) | Match::PortProtocol(Protocol::Udp) => Some(UDP),
+        Match::Protocol(Protocol::Other(number)) | Match::PortProtocol(Protocol::Other(number)) => {
+            Some(*number)
+        }
         _ => None,
     })
 }

@@ -167,8 +167,9 @@ fn head(family: Family, bytes: &[u8], found: &mut Vec<Condition>) -> Option<()> 
     }
     let protocol = match (u16_at(bytes, layout.protocol)?, sense(inverted::PROTOCOL)) {
         (0, _) => None,
-        (6, Sense::Is) => Some(Condition::Known(Match::Protocol(Protocol::Tcp))),
-        (17, Sense::Is) => Some(Condition::Known(Match::Protocol(Protocol::Udp))),
+        (number, Sense::Is) if number < 256 => u8::try_from(number)
+            .ok()
+            .map(|number| Condition::Known(Match::Protocol(Protocol::from_number(number)))),
         _ => Some(unknown("protocol")),
     };
     found.extend(protocol);
@@ -275,12 +276,11 @@ fn owner(info: &[u8]) -> Option<Vec<Match>> {
 
 /// `struct xt_conntrack_mtinfo3`, if only states count.
 fn conntrack(info: &[u8]) -> Option<Vec<Match>> {
-    let only_states = u16_at(info, 146)? & !0x2000 == 1 && u16_at(info, 148)? & 1 == 0;
-    let states = match u16_at(info, 150)? {
-        0b001 => CtStates::Invalid,
-        0b110 => CtStates::RelatedEstablished,
-        _ => return None,
-    };
+    let (asked, inverted, bits) = (u16_at(info, 146)?, u16_at(info, 148)? & 1, u16_at(info, 150)?);
+    // Bits 6 and 7 are no states (SNAT, DNAT); bit 8 is untracked, which nf_tables has in bit 6.
+    let states = CtStates::from_bits(u32::from(bits & 0x0f | (bits & 0x100) >> 2))?;
+    let only_states = asked & !0x2000 == 1 && bits & !0x10f == 0;
+    let states = if inverted == 0 { states } else { states.inverted() };
     only_states.then(|| vec![Match::Conntrack(states)])
 }
 

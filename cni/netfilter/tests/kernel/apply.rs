@@ -192,7 +192,7 @@ fn refused_native_rule(world: World) {
     let mut bad = ruleset.clone();
     // The kernel has all that it takes, so the chain must be what is missing.
     let last = bad.rules.last_mut().unwrap();
-    last.matches = vec![Match::Conntrack(CtStates::Invalid)];
+    last.matches = vec![Match::Conntrack(CtStates::INVALID)];
     last.target = Target::Jump(Chain::IstioDrop);
     refused(world, &ruleset, &bad, "\"ct state invalid counter jump istio-drop\"");
 }

@@ -136,8 +136,8 @@ fn ports(rule: &mut Rule, protocol: Protocol, words: &mut SplitWhitespace<'_>) {
 
 fn connection(rule: &mut Rule, words: &mut SplitWhitespace<'_>) {
     match (next(words), next(words)) {
-        ("state", "invalid") => rule.matches.push(Match::Conntrack(CtStates::Invalid)),
-        ("state", _) => rule.matches.push(Match::Conntrack(CtStates::RelatedEstablished)),
+        ("state", "invalid") => rule.matches.push(Match::Conntrack(CtStates::INVALID)),
+        ("state", _) => rule.matches.push(Match::Conntrack(CtStates::RELATED_ESTABLISHED)),
         ("zone", "set") => rule.target = Target::CtZone(next(words).parse().unwrap()),
         ("mark", "set") => {
             assert_eq!(next(words), "mark");

@@ -16,6 +16,7 @@ mod child;
 mod commands;
 mod compare;
 mod crash;
+mod flows;
 mod foreign;
 mod ground;
 mod legacy;
@@ -27,6 +28,7 @@ mod owner;
 mod parity;
 mod policy;
 mod random;
+mod readers;
 mod restore;
 mod route;
 mod rules;
@@ -73,12 +75,14 @@ fn main() -> ExitCode {
         parity::CASES,
         native_parity::CASES,
         apply::CASES,
+        flows::CASES,
         foreign::CASES,
         native::CASES,
         legacy::CASES,
         backends::CASES,
         lock::CASES,
         compare::CASES,
+        readers::CASES,
         address::CASES,
         route::CASES,
         ground::CASES,

@@ -63,8 +63,8 @@ fn condition(option: &str, sense: Sense, value: &str) -> Match {
         }
         "--uid-owner" => Match::Owner(sense, Owner::Uid(Id::Number(user(value)))),
         "--gid-owner" => Match::Owner(sense, Owner::Gid(Id::Number(group(value)))),
-        "--ctstate" if value == "INVALID" => Match::Conntrack(CtStates::Invalid),
-        "--ctstate" => Match::Conntrack(CtStates::RelatedEstablished),
+        "--ctstate" if value == "INVALID" => Match::Conntrack(CtStates::INVALID),
+        "--ctstate" => Match::Conntrack(CtStates::RELATED_ESTABLISHED),
         "--mark" => Match::Mark(sense, value.parse().unwrap()),
         option => panic!("what is {option}?"),
     }

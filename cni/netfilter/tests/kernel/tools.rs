@@ -86,6 +86,13 @@ pub(crate) fn listing() -> Value {
     listing
 }
 
+/// `nft list ruleset`
+pub(crate) fn list() -> String {
+    let mut command = Command::new("nft");
+    command.args(["list", "ruleset"]);
+    output(command, "").unwrap()
+}
+
 /// Other versions of nft, which `ci/other-nft` fetches: programs, separated as in `PATH`.
 pub(crate) fn others() -> Vec<PathBuf> {
     let all = std::env::var_os("NFT_OTHERS").unwrap_or_default();

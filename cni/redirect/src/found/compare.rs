@@ -4,6 +4,7 @@
 
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 
 use crate::config::{Config, ConfigError};
 use crate::generate::ruleset;
@@ -53,6 +54,17 @@ impl Form {
             Self::Legacy => FoundFamily::Legacy(family),
             Self::Native => FoundFamily::Inet,
         }
+    }
+}
+
+/// Name of the back end that writes this form.
+impl fmt::Display for Form {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Iptables => "nft-compat",
+            Self::Legacy => "iptables-legacy",
+            Self::Native => "nft",
+        })
     }
 }
 

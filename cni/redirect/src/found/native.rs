@@ -3,7 +3,7 @@
 
 mod reader;
 
-use crate::ruleset::{Family, Protocol};
+use crate::ruleset::Family;
 
 use super::{ChainKind, Entry, FoundFamily, FoundHook, FoundRule, FoundRules, Policy};
 use reader::Reader;
@@ -153,15 +153,6 @@ pub(in crate::found) fn family(name: &str) -> Option<Family> {
     match name {
         "ipv4" => Some(Family::V4),
         "ipv6" => Some(Family::V6),
-        _ => None,
-    }
-}
-
-/// Protocol of a name that nft has for it (`meta l4proto`, headers).
-pub(in crate::found) fn protocol(name: &str) -> Option<Protocol> {
-    match name {
-        "tcp" => Some(Protocol::Tcp),
-        "udp" => Some(Protocol::Udp),
         _ => None,
     }
 }

@@ -42,6 +42,21 @@ impl FoundRules {
         self.tables.iter().find(|table| table.family == family && table.name == name)
     }
 
+    /// The rules of ours alone: chains of ours, and of the built-in chains what leads to them.
+    #[must_use]
+    pub fn only_ours(&self) -> Self {
+        let tables = self.tables.iter().filter(|table| table.holds_ours()).cloned();
+        let tables = tables.map(|mut table| {
+            if !table.is_native() {
+                for chain in table.chains.iter_mut().filter(|chain| !chain.is_ours()) {
+                    chain.rules.retain(FoundRule::leads_to_ours);
+                }
+            }
+            table
+        });
+        Self { tables: tables.collect() }
+    }
+
     /// True if there are redirection rules of any version and any back end.
     #[must_use]
     pub fn hold_ours(&self) -> bool {

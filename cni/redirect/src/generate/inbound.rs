@@ -65,7 +65,7 @@ fn lead(sink: &mut Sink, mode: Mode, port: Option<&Port>) {
             sink.append(at(Table::Nat), conditions(None), Target::Jump(Chain::IstioInRedirect));
         }
         Mode::Tproxy => {
-            let known = Match::Conntrack(CtStates::RelatedEstablished);
+            let known = Match::Conntrack(CtStates::RELATED_ESTABLISHED);
             sink.append(at(Table::Mangle), conditions(Some(known)), Target::Jump(Chain::IstioDivert));
             sink.append(at(Table::Mangle), conditions(None), Target::Jump(Chain::IstioTproxy));
         }

@@ -58,21 +58,51 @@ impl fmt::Display for Cidr {
     }
 }
 
-/// A layer 4 protocol that our rules name.
+/// A layer 4 protocol of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names are the field's own")]
 pub enum Protocol {
     Tcp,
     Udp,
+    /// By its number. Foreign rules alone name such a protocol.
+    Other(u8),
 }
 
 impl Protocol {
-    /// The name that both dialects use.
+    /// The protocol of this number.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
+    pub fn from_number(number: u8) -> Self {
+        match number {
+            6 => Self::Tcp,
+            17 => Self::Udp,
+            other => Self::Other(other),
+        }
+    }
+
+    /// The protocol of a name or number that iptables or nft print.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        let named = Self::NAMES.iter().find(|(_, known)| *known == name).map(|(protocol, _)| *protocol);
+        named.or_else(|| name.parse().ok().map(Self::from_number))
+    }
+
+    /// The first name of a protocol is the one that is written.
+    const NAMES: [(Self, &'static str); 6] = [
+        (Self::Tcp, "tcp"),
+        (Self::Udp, "udp"),
+        (Self::Other(1), "icmp"),
+        (Self::Other(58), "ipv6-icmp"),
+        (Self::Other(58), "icmpv6"),
+        (Self::Other(132), "sctp"),
+    ];
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (Self::NAMES.iter().find(|(known, _)| known == self), self) {
+            (Some((_, name)), _) => out.write_str(name),
+            (None, Self::Other(number)) => write!(out, "{number}"),
+            (None, Self::Tcp | Self::Udp) => Ok(()),
         }
     }
 }
@@ -143,13 +173,74 @@ pub enum Owner {
     Gid(Id),
 }
 
-/// Connection states that our rules name.
+/// A set of connection states: a packet is in exactly one. Bits as nf_tables has them (`NF_CT_STATE_BIT`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CtStates {
+pub struct CtStates(u32);
+
+impl CtStates {
     /// `--ctstate INVALID`
-    Invalid,
+    pub const INVALID: Self = Self(1);
+    /// `--ctstate ESTABLISHED`
+    pub const ESTABLISHED: Self = Self(2);
+    /// `--ctstate RELATED`
+    pub const RELATED: Self = Self(4);
     /// `--ctstate RELATED,ESTABLISHED`
-    RelatedEstablished,
+    pub const RELATED_ESTABLISHED: Self = Self(6);
+    /// `--ctstate NEW`
+    pub const NEW: Self = Self(8);
+    /// `--ctstate UNTRACKED`
+    pub const UNTRACKED: Self = Self(64);
+    const ALL: u32 = 79;
+    /// In the order in which upstream writes them.
+    const NAMES: [(Self, &'static str); 5] = [
+        (Self::INVALID, "invalid"),
+        (Self::NEW, "new"),
+        (Self::RELATED, "related"),
+        (Self::ESTABLISHED, "established"),
+        (Self::UNTRACKED, "untracked"),
+    ];
+
+    /// The states of these bits; `None` if a bit is no state.
+    #[must_use]
+    pub fn from_bits(bits: u32) -> Option<Self> {
+        (bits & !Self::ALL == 0).then_some(Self(bits))
+    }
+
+    /// The states of comma-separated names, in capitals (iptables) or not (nft).
+    #[must_use]
+    pub fn from_names(names: &str) -> Option<Self> {
+        let state = |name: &str| {
+            let known = Self::NAMES.iter().find(|(_, known)| name.trim().eq_ignore_ascii_case(known));
+            known.map(|(state, _)| state.0)
+        };
+        names.split(',').try_fold(0, |bits, name| Some(bits | state(name)?)).map(Self)
+    }
+
+    /// Bits of the states.
+    #[must_use]
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// All other states.
+    #[must_use]
+    pub fn inverted(self) -> Self {
+        Self(!self.0 & Self::ALL)
+    }
+
+    /// True if all states of `other` are among these.
+    #[must_use]
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// Names as nft spells them, comma-separated.
+impl fmt::Display for CtStates {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Self::NAMES.iter().filter(|(state, _)| self.contains(*state)).map(|(_, name)| *name);
+        out.write_str(&names.collect::<Vec<_>>().join(","))
+    }
 }
 
 /// One condition of a rule. A rule's conditions are kept in upstream's text order.
@@ -165,7 +256,7 @@ pub enum Match {
     Source(Sense, Cidr),
     /// `-d CIDR`
     Destination(Sense, Cidr),
-    /// `-p tcp|udp`, `meta l4proto tcp|udp`
+    /// `-p PROTOCOL`, `meta l4proto PROTOCOL`
     Protocol(Protocol),
     /// The same condition where native text leaves it to the port behind it (`tcp dport 80`). Only in the native dialect.
     PortProtocol(Protocol),

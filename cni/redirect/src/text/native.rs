@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The nft commands of a native transaction.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
 use crate::ruleset::{
-    BaseChain, Chain, Cidr, CtStates, Family, Match, Owner, Port, Protocol, Rule, RulePlace, Ruleset, Scope,
-    Sense, Table, Target,
+    BaseChain, Chain, Cidr, Family, Match, Owner, Port, Rule, RulePlace, Ruleset, Scope, Sense, Table, Target,
 };
 
 /// The commands that make a native ruleset, one a line: of each table that has a rule the table, emptied, its chains that
@@ -107,7 +107,7 @@ fn write_match(out: &mut fmt::Formatter<'_>, condition: &Match, rule: &Rule) -> 
         Match::Family(family) => write!(out, "meta nfproto {} ", nfproto(*family)),
         Match::Source(sense, cidr) => write!(out, "{} saddr {}{cidr} ", ip(cidr), not(*sense)),
         Match::Destination(sense, cidr) => write!(out, "{} daddr {}{cidr} ", ip(cidr), not(*sense)),
-        Match::Protocol(name) => write!(out, "meta l4proto {} ", name.name()),
+        Match::Protocol(name) => write!(out, "meta l4proto {} ", name),
         // The port says it.
         Match::PortProtocol(_) => Ok(()),
         Match::SourcePort(sense, port) => {
@@ -131,8 +131,7 @@ fn write_match(out: &mut fmt::Formatter<'_>, condition: &Match, rule: &Rule) -> 
                 Owner::Gid(id) => write!(out, "{meta}skgid {}{id} ", not(*sense)),
             }
         }
-        Match::Conntrack(CtStates::Invalid) => out.write_str("ct state invalid "),
-        Match::Conntrack(CtStates::RelatedEstablished) => out.write_str("ct state related,established "),
+        Match::Conntrack(states) => write!(out, "ct state {states} "),
         Match::Mark(sense, mark) => write!(out, "mark {}{mark} ", not(*sense)),
         Match::ConnMark(mark) => write!(out, "ct mark {mark} "),
     }
@@ -146,12 +145,12 @@ fn ip(cidr: &Cidr) -> &'static str {
 }
 
 /// The protocol whose ports a rule names.
-fn protocol(rule: &Rule) -> &'static str {
+fn protocol(rule: &Rule) -> Cow<'static, str> {
     let named = rule.matches.iter().find_map(|condition| match condition {
         Match::Protocol(protocol) | Match::PortProtocol(protocol) => Some(*protocol),
         _ => None,
     });
-    named.map_or("th", Protocol::name)
+    named.map_or(Cow::Borrowed("th"), |named| named.to_string().into())
 }
 
 /// A range, half of one as well, has a dash here; the colon is iptables' own.

@@ -4,7 +4,7 @@
 use std::fmt::{self, Write as _};
 
 use crate::ruleset::{
-    Chain, CtStates, Family, Match, Owner, Port, Protocol, Rule, RulePlace, Ruleset, Sense, Table, Target,
+    Chain, Family, Match, Owner, Port, Protocol, Rule, RulePlace, Ruleset, Sense, Table, Target,
 };
 
 /// The restore text of one family: tables that have rules, in alphabetical order; in each first its own chains, then its
@@ -129,7 +129,7 @@ fn write_match(out: &mut fmt::Formatter<'_>, condition: &Match) -> fmt::Result {
         Match::Family(_) => Ok(()),
         Match::Source(sense, cidr) => write!(out, "{}-s {cidr} ", not(*sense)),
         Match::Destination(sense, cidr) => write!(out, "{}-d {cidr} ", not(*sense)),
-        Match::Protocol(name) | Match::PortProtocol(name) => write!(out, "-p {} ", name.name()),
+        Match::Protocol(name) | Match::PortProtocol(name) => write!(out, "-p {} ", name),
         Match::SourcePort(sense, port) => write_port(out, *sense, ("--sport", port)),
         Match::DestinationPort(sense, port) => write_port(out, *sense, ("--dport", port)),
         Match::DestinationPorts(sense, ports) => {
@@ -141,9 +141,8 @@ fn write_match(out: &mut fmt::Formatter<'_>, condition: &Match) -> fmt::Result {
         }
         Match::Owner(sense, Owner::Uid(id)) => write!(out, "-m owner {}--uid-owner {id} ", not(*sense)),
         Match::Owner(sense, Owner::Gid(id)) => write!(out, "-m owner {}--gid-owner {id} ", not(*sense)),
-        Match::Conntrack(CtStates::Invalid) => out.write_str("-m conntrack --ctstate INVALID "),
-        Match::Conntrack(CtStates::RelatedEstablished) => {
-            out.write_str("-m conntrack --ctstate RELATED,ESTABLISHED ")
+        Match::Conntrack(states) => {
+            write!(out, "-m conntrack --ctstate {} ", states.to_string().to_ascii_uppercase())
         }
         Match::Mark(sense, mark) => write!(out, "-m mark {}--mark {mark} ", not(*sense)),
         Match::ConnMark(mark) => write!(out, "-m connmark --mark {mark} "),

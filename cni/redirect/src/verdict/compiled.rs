@@ -2,6 +2,8 @@
 //! Rules in the form in which packets are walked through them: chains by number, tables and hooks in the kernel's order. Both
 //! what we want ([`Ruleset`]) and what somebody found ([`FoundRules`]) come down to it.
 
+use std::collections::BTreeSet;
+
 use crate::found::{Action, ChainKind, Condition, Entry, FoundFamily, FoundHook, FoundRules, Policy};
 use crate::packet::Hook;
 use crate::ruleset::{Chain, ChainRules, Dialect, Family, Match, Rule, Ruleset, Table, Target};
@@ -129,6 +131,30 @@ impl<'a> Compiled<'a> {
         compiled.called.reverse();
         compiled.called.sort_by_key(|called| (called.priority, called.rank));
         compiled
+    }
+}
+
+impl Compiled<'_> {
+    /// Local ports of the redirecting rules that a chain of the hook leads to.
+    pub(super) fn redirects_to(&self) -> BTreeSet<u16> {
+        let mut ports = BTreeSet::new();
+        let mut reached: Vec<usize> = self.called.iter().map(|called| called.chain).collect();
+        let mut next = 0;
+        while let Some(chain) = reached.get(next).copied() {
+            next += 1;
+            for done in self.chains.get(chain).into_iter().flatten().flat_map(|rule| &rule.done) {
+                match done {
+                    CompiledAction::Redirect(port) | CompiledAction::Tproxy(port) => {
+                        ports.insert(*port);
+                    }
+                    CompiledAction::Jump(to) | CompiledAction::Goto(to) if !reached.contains(to) => {
+                        reached.push(*to);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        ports
     }
 }
 

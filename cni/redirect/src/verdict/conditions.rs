@@ -19,11 +19,14 @@ pub(super) fn holds(condition: &Match, packet: &Packet, state: &State, dialect: 
         Match::Family(family) => packet.source.is_ipv4() == (*family == Family::V4),
         Match::Source(sense, cidr) => in_range(*sense, packet.source, *cidr),
         Match::Destination(sense, cidr) => in_range(*sense, packet.destination, *cidr),
-        Match::Protocol(protocol) | Match::PortProtocol(protocol) => matches!(
-            (protocol, packet.layer4),
-            (Protocol::Tcp, Layer4::Tcp { .. } | Layer4::Other(6))
-                | (Protocol::Udp, Layer4::Udp { .. } | Layer4::Other(17))
-        ),
+        Match::Protocol(protocol) | Match::PortProtocol(protocol) => {
+            *protocol
+                == match packet.layer4 {
+                    Layer4::Tcp { .. } => Protocol::Tcp,
+                    Layer4::Udp { .. } => Protocol::Udp,
+                    Layer4::Other(number) => Protocol::from_number(number),
+                }
+        }
         Match::SourcePort(sense, port) => {
             ports(packet).is_some_and(|(source, _)| is_port(*sense, source, port))
         }
@@ -34,10 +37,12 @@ pub(super) fn holds(condition: &Match, packet: &Packet, state: &State, dialect: 
             ports(packet).is_some_and(|(_, destination)| agrees(*sense, list.contains(&destination)))
         }
         Match::Owner(sense, owner) => is_owner(*sense, owner, packet, dialect),
-        Match::Conntrack(CtStates::Invalid) => packet.connection == Connection::Invalid,
-        Match::Conntrack(CtStates::RelatedEstablished) => {
-            matches!(packet.connection, Connection::Related | Connection::Established)
-        }
+        Match::Conntrack(states) => states.contains(match packet.connection {
+            Connection::New => CtStates::NEW,
+            Connection::Established => CtStates::ESTABLISHED,
+            Connection::Related => CtStates::RELATED,
+            Connection::Invalid => CtStates::INVALID,
+        }),
         Match::Mark(sense, mark) => agrees(*sense, state.mark == *mark),
         // Without a conntrack entry there is no mark to compare, and the match fails (xt_connmark, connmark_mt).
         Match::ConnMark(mark) => packet.connection != Connection::Invalid && state.connmark == *mark,

@@ -137,3 +137,27 @@ fn tables_of_both_families_are_judged_once() {
     let later = Packet { connection: Connection::Established, ..out(80) };
     assert_eq!(found_verdict(&rules, &later).steps, []);
 }
+
+#[test]
+fn traffic_is_unredirected_without_a_jump_to_a_redirecting_rule_and_not_by_conditions() {
+    let config = crate::Config {
+        inbound_ports_include: Some(crate::list::Selection::All),
+        outbound_ranges_include: crate::list::Selection::All,
+        ..crate::Config::default()
+    };
+    let wanted = crate::generate::ruleset(&config).unwrap();
+    let saved = text::restore(&wanted, Family::V4);
+    let missing = |saved: &str| {
+        let found = save::parse(saved, Family::V4).unwrap();
+        unredirected(&found, &wanted, Family::V4, &[15001, 15006])
+    };
+    assert_eq!(missing(&saved), []);
+    assert_eq!(missing(&saved.replace("--dport 15008", "--dport 5432")), [], "they differ, and redirect");
+    let without = |words: &str| -> String {
+        saved.lines().filter(|line| !line.contains(words)).map(|line| format!("{line}\n")).collect()
+    };
+    assert_eq!(missing(&without("PREROUTING")), [Hook::Prerouting]);
+    assert_eq!(missing(&without("OUTPUT -")), [Hook::Output]);
+    assert_eq!(missing(&without("to-ports 15001")), [Hook::Output]);
+    assert_eq!(missing("*nat\n-A OUTPUT -p tcp -j REDIRECT --to-ports 15001\nCOMMIT\n").len(), 2, "not ours");
+}

@@ -77,8 +77,8 @@ fn condition(module: &str, option: &str, sense: Sense, value: &str) -> Match {
         }
         ("--uid-owner", sense, "owner") => Match::Owner(sense, Owner::Uid(list::id(value))),
         ("--gid-owner", sense, "owner") => Match::Owner(sense, Owner::Gid(list::id(value))),
-        ("--ctstate", Sense::Is, "conntrack") if value == "INVALID" => Match::Conntrack(CtStates::Invalid),
-        ("--ctstate", Sense::Is, "conntrack") => Match::Conntrack(CtStates::RelatedEstablished),
+        ("--ctstate", Sense::Is, "conntrack") if value == "INVALID" => Match::Conntrack(CtStates::INVALID),
+        ("--ctstate", Sense::Is, "conntrack") => Match::Conntrack(CtStates::RELATED_ESTABLISHED),
         ("--mark", sense, "mark") => Match::Mark(sense, value.parse().unwrap()),
         ("--mark", Sense::Is, "connmark") => Match::ConnMark(value.parse().unwrap()),
         other => panic!("no such condition: {other:?}"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Damaged networks of pods: partial rules, rules of upstream's tools, no policy routes, a stranger's table.
 
-use cluster::network::Part;
+use cluster::network::{Foreign, Part};
 use cluster::{Disturbance, Wanted};
 use cucumber::gherkin::Step as Line;
 use cucumber::{given, when};
@@ -99,6 +99,18 @@ async fn another_rule(world: &mut LabWorld, mark: u32, table: u32) -> Step {
 #[given("its namespace keeps packets from being redirected")]
 async fn untracked(world: &mut LabWorld) -> Step {
     disturb(world, Disturbance::Untracked).await
+}
+
+/// By a table of its own, as another program's firewall has it.
+#[given(
+    regex = "^a foreign rule of its namespace accepts (established connections|packets by their direction)$"
+)]
+async fn filtered(world: &mut LabWorld, what: String) -> Step {
+    let foreign = match what.as_str() {
+        "established connections" => Foreign::Established,
+        _ => Foreign::Direction,
+    };
+    disturb(world, Disturbance::Filtered(foreign)).await
 }
 
 /// Undoes the exemption.

@@ -9,8 +9,7 @@ fn conflict() -> ActionResult {
 
 impl Play {
     fn at_ms(&mut self, ms: u64, event: RepairEvent) -> Vec<String> {
-        self.0
-            .decide(event, Time::from_millis(ms))
+        self.decide(event, Time::from_millis(ms))
             .iter()
             .map(words)
             .filter(|one| !one.starts_with("look at "))
@@ -31,7 +30,7 @@ fn a_conflict_is_neither_told_nor_counted_and_the_newer_pod_is_deleted_within_mi
     assert_eq!(play.at_ms(1, event(&changed)), NOTHING);
     assert_eq!(play.done_at_ms(1, conflict()), NOTHING);
     assert_eq!(play.at_ms(5, RepairEvent::Tick), NOTHING);
-    let actions = play.0.decide(RepairEvent::Tick, Time::from_millis(6));
+    let actions = play.decide(RepairEvent::Tick, Time::from_millis(6));
     assert!(
         matches!(&actions[..], [RepairAction::Delete(pod)] if pod.metadata.resource_version == "8"),
         "{actions:?}"

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::pace::{after, after_conflict};
 use super::right::Right;
 use super::tracked::{Once, PATIENCE};
-use super::{ActionResult, Busy, Controller, News, RepairAction, Time};
+use super::{ActionResult, Busy, Controller, News, RepairAction, Step, Time};
 use crate::metrics::{RepairResult, Unrepairable};
 use crate::pods::NodePod;
 use crate::repair::ask::{PodOutcome, Proven};
@@ -24,7 +24,10 @@ impl Controller {
         out: &mut Vec<RepairAction>,
     ) {
         let Some(busy) = self.busy.take_if(|busy| busy.is_about(uid)) else { return };
-        let Busy { pod, policy, since, seen } = busy;
+        if busy.step == Step::Verify {
+            return self.verified(busy, done, (now, at), out);
+        }
+        let Busy { pod, policy, step, since, seen } = busy;
         let took = now.saturating_sub(since);
         // A label changes nothing of its rules: what others ask for meanwhile is still to be done.
         if let Some(known) = self.pods.get_mut(uid).filter(|_| policy != RepairPolicy::Label) {
@@ -37,7 +40,8 @@ impl Controller {
                 return out.push(RepairAction::Tell(pod, News::Labelled));
             }
             self.owners.deleted(&pod.metadata.controller, seen, now);
-            return out.push(RepairAction::Tell(pod, News::Deleted));
+            let news = if step == Step::Evict { News::Evicted } else { News::Deleted };
+            return out.push(RepairAction::Tell(pod, news));
         }
         let Some(known) = self.pods.get_mut(uid) else { return };
         let conflicts = std::mem::take(&mut known.conflicts);
@@ -49,12 +53,14 @@ impl Controller {
                 }
                 None => (Unrepairable::RulesRefused, why),
             },
-            ActionResult::Repaired(PodOutcome::Proven { written, backend, families }) => {
-                let result = match families.iter().all(Proven::is_by_packet) {
+            ActionResult::Repaired(PodOutcome::Proven { written, backend, families, open }) => {
+                let result = match families.iter().all(Proven::is_by_packet) && !open.bypass {
                     true => RepairResult::Success,
                     false => RepairResult::Unproven,
                 };
-                let known_of_each = families.iter().map(|one| format!("; {one}")).collect::<String>();
+                let known_of_open = (!open.text.is_empty()).then(|| format!("; {}", open.text));
+                let known_of_each =
+                    families.iter().map(|one| format!("; {one}")).chain(known_of_open).collect::<String>();
                 out.push(RepairAction::Ended(policy, result, took));
                 known.repaired(written, result, format!("back end {backend}{known_of_each}"), out);
                 known.right = Some(Right::new(at, known.broken.as_ref().map(|broken| &broken.run)));
@@ -67,11 +73,72 @@ impl Controller {
                 return;
             }
             ActionResult::Accepted | ActionResult::Vanished => return,
+            ActionResult::Held(why) => {
+                out.push(RepairAction::Ended(policy, RepairResult::Skip, took));
+                return known.held(why, now, out);
+            }
             ActionResult::Repaired(outcome) => failure(&outcome),
             ActionResult::Failed(why) => (Unrepairable::RulesRefused, why),
         };
         out.push(RepairAction::Ended(policy, RepairResult::Fail, took));
         self.failed(uid, (policy, pod), failed, now, out);
+    }
+
+    /// Deletes, evicts or labels a pod after its rules were read, unless they are right: then its validation fails for another reason, and it is
+    /// left alone. A pod whose rules cannot be read is acted on if its validation failed, and left alone if it runs.
+    fn verified(
+        &mut self,
+        busy: Busy,
+        done: ActionResult,
+        (now, at): (Time, Timestamp),
+        out: &mut Vec<RepairAction>,
+    ) {
+        let settings = &self.rules.settings;
+        let is_asked = [settings.policy, settings.fallback].contains(&Some(busy.policy));
+        let Some(known) = self.pods.get_mut(&busy.pod.metadata.facts.uid) else { return };
+        if !known.is_wanted(settings) {
+            return;
+        }
+        if !is_asked {
+            known.due = Some(now);
+            return;
+        }
+        let (policy, since, seen) = (busy.policy, busy.since, busy.seen);
+        match done {
+            ActionResult::Repaired(PodOutcome::Proven { written, backend, families, .. }) => {
+                let known_of_each = families.iter().map(|one| format!("; {one}")).collect::<String>();
+                out.push(RepairAction::Ended(policy, RepairResult::Skip, now.saturating_sub(since)));
+                known.repaired(
+                    written,
+                    RepairResult::Skip,
+                    format!("back end {backend}{known_of_each}"),
+                    out,
+                );
+                known.right = Some(Right::new(at, known.broken.as_ref().map(|broken| &broken.run)));
+                return;
+            }
+            ActionResult::Repaired(PodOutcome::Sandboxed(sandboxed)) => {
+                known.is_sandboxed(sandboxed, out);
+                if policy == RepairPolicy::Delete {
+                    known.due = Some(now);
+                    return;
+                }
+            }
+            ActionResult::Repaired(PodOutcome::Unredirected(_)) => {}
+            _ if known.broken.is_some() => {}
+            _ => {
+                known.attempts += 1;
+                known.due = Some(now + after(known.attempts));
+                return;
+            }
+        }
+        let pod = Arc::clone(&known.pod);
+        let (action, step) = known.final_action(policy);
+        if step == Step::Evict {
+            self.evictions.take(now);
+        }
+        out.push(action);
+        self.busy = Some(Busy { pod, policy, step, since, seen });
     }
 
     /// Counts a failure and tells of it: the action is tried again later, or the operator's fallback is taken.

@@ -30,6 +30,12 @@ pub enum News {
     Unredirected(String),
     /// Rules of others take its packets before ours: the rules.
     Overtaken(String),
+    /// It is redirected by rules that differ from the desired ones: the differences.
+    Differs(String),
+    /// It was evicted.
+    Evicted,
+    /// The API server does not allow its eviction now, and why.
+    EvictionHeld(String),
     /// Redirected again.
     Restored,
     /// It runs in a guest, whose packets meet no rules.

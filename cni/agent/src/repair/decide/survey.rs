@@ -28,6 +28,8 @@ enum Seen {
     Unredirected,
     /// Rules of others take packets before ours: nothing that the agent does ends that.
     Overtaken,
+    /// Redirected by rules that differ from the desired ones.
+    Differs,
 }
 
 /// State of a pod's rules.
@@ -89,19 +91,16 @@ impl Survey {
         self.suspected = outcome.is_none();
         match outcome {
             Some(PodOutcome::Right) => {
-                let was_told = self.is_bypassed() || self.attempts >= PATIENCE;
+                let was_told = self.is_bypassed() || self.seen == Seen::Differs || self.attempts >= PATIENCE;
                 self.is_right();
                 self.due = has_guest.then_some(now + LATER);
                 was_told.then_some(News::Restored)
             }
+            Some(PodOutcome::Unredirected(differences)) => {
+                self.is_now(Seen::Unredirected, now).then(|| News::Unredirected(summary(&differences)))
+            }
             Some(PodOutcome::Wrong(differences)) => {
-                let before = self.seen;
-                let (seen, wait) = match before {
-                    Seen::Nothing | Seen::Right | Seen::Overtaken => (Seen::Suspect, AGAIN),
-                    Seen::Suspect | Seen::Unredirected => (Seen::Unredirected, LATER),
-                };
-                (self.seen, self.due, self.attempts) = (seen, Some(now + wait), 0);
-                (before == Seen::Suspect).then(|| News::Unredirected(summary(&differences)))
+                self.is_now(Seen::Differs, now).then(|| News::Differs(summary(&differences)))
             }
             Some(PodOutcome::Overtaken(rules)) => {
                 let before = std::mem::replace(&mut self.seen, Seen::Overtaken);
@@ -114,6 +113,19 @@ impl Survey {
                 (self.attempts == PATIENCE).then(|| News::Unseen(reason(other)))
             }
         }
+    }
+}
+
+impl Survey {
+    /// Takes what is wrong; true if it is new, and was suspected before.
+    fn is_now(&mut self, wrong: Seen, now: Time) -> bool {
+        let before = self.seen;
+        let (seen, wait) = match before {
+            Seen::Nothing | Seen::Right | Seen::Overtaken => (Seen::Suspect, AGAIN),
+            Seen::Suspect | Seen::Unredirected | Seen::Differs => (wrong, LATER),
+        };
+        (self.seen, self.due, self.attempts) = (seen, Some(now + wait), 0);
+        seen != before && seen != Seen::Suspect
     }
 }
 

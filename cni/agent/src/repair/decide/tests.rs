@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::ask::{Evidence, Proven, Written};
+use super::super::ask::{Evidence, OpenConnections, Proven, Written};
 use super::super::find::NotFound;
 use super::*;
 use crate::settings::{RepairSettings, Settings};
@@ -81,7 +81,11 @@ fn event(pod: &Value) -> RepairEvent {
 }
 
 /// Controller with a textual interface.
-struct Play(Controller);
+struct Play {
+    controller: Controller,
+    /// Answer to each verification before a deletion, an eviction or a label; `None`: the test answers.
+    verified: Option<PodOutcome>,
+}
 
 impl Play {
     fn new(policies: &[RepairPolicy]) -> Self {
@@ -89,11 +93,27 @@ impl Play {
     }
 
     fn with(rules: Rules) -> Self {
-        Self(Controller::new(rules, Pace::default()))
+        let verified = Some(PodOutcome::Unredirected(vec!["no rules".into()]));
+        Self { controller: Controller::new(rules, Pace::default()), verified }
+    }
+
+    fn decide(&mut self, event: RepairEvent, now: Time) -> Vec<RepairAction> {
+        let mut actions = Vec::new();
+        for action in self.controller.decide(event, now) {
+            match (&action, self.verified.clone()) {
+                (RepairAction::Verify(one), Some(outcome)) => {
+                    let uid = name(&one.pod).to_owned();
+                    let done = ActionResult::Repaired(outcome);
+                    actions.extend(self.decide(RepairEvent::Done(uid, done, clock(now.as_secs())), now));
+                }
+                _ => actions.push(action),
+            }
+        }
+        actions
     }
 
     fn at(&mut self, seconds: u64, event: RepairEvent) -> Vec<String> {
-        self.0.decide(event, Time::from_secs(seconds)).into_iter().map(|action| words(&action)).collect()
+        self.decide(event, Time::from_secs(seconds)).iter().map(words).collect()
     }
 
     /// The same without surveys.
@@ -132,7 +152,9 @@ fn name(pod: &NodePod) -> &str {
 fn words(action: &RepairAction) -> String {
     match action {
         RepairAction::Repair(one) => format!("Repair {}", name(&one.pod)),
+        RepairAction::Verify(one) => format!("verify {}", name(&one.pod)),
         RepairAction::Delete(pod) => format!("Delete {}", name(pod)),
+        RepairAction::Evict(pod) => format!("Evict {}", name(pod)),
         RepairAction::Label(pod) => format!("Label {}", name(pod)),
         RepairAction::Look(pods) => {
             format!("look at {}", pods.iter().map(|one| name(&one.pod)).collect::<Vec<_>>().join(" "))
@@ -151,7 +173,12 @@ fn words(action: &RepairAction) -> String {
 fn proven(written: Written) -> ActionResult {
     let evidence = Evidence::Packet { to: "192.0.2.2:80".into(), port: 15001 };
     let families = vec![Proven { family: "IPv4".into(), evidence }];
-    ActionResult::Repaired(PodOutcome::Proven { written, backend: "nft-compat".into(), families })
+    ActionResult::Repaired(PodOutcome::Proven {
+        written,
+        backend: "nft-compat".into(),
+        families,
+        open: OpenConnections::default(),
+    })
 }
 
 fn no_namespace() -> ActionResult {
@@ -341,7 +368,8 @@ fn rules_that_no_packet_proves_do_not_count_as_proven() {
     ] {
         let mut play = Play::new(&[RepairPolicy::Repair]);
         play.at(0, event(&pod("a", 1)));
-        let outcome = PodOutcome::Proven { written: Written::Created, backend: "nft".into(), families };
+        let open = OpenConnections::default();
+        let outcome = PodOutcome::Proven { written: Written::Created, backend: "nft".into(), families, open };
         let events = play.done(0, "a", ActionResult::Repaired(outcome));
         assert_eq!(events[0], expected);
         assert_eq!(events.contains(&"a redirects".to_owned()), expected.contains("success"), "{events:?}");
@@ -418,13 +446,13 @@ fn one_at_a_time_by_the_longest_wait_and_a_stuck_one_does_not_stop_the_others() 
     assert_eq!(play.at(0, event(&pod("a", 1))), NOTHING);
     assert_eq!(play.done(0, "b", ActionResult::Failed("no answer".into())).last().unwrap(), "Repair a");
     assert_eq!(play.done(0, "a", proven(Written::Created)).last().unwrap(), "Repair c");
-    assert_eq!(play.0.wake(), Some(Time::from_millis(500)), "the survey; repair is busy");
+    assert_eq!(play.controller.wake(), Some(Time::from_millis(500)), "the survey; repair is busy");
 }
 
 #[test]
 fn a_crowd_is_repaired_at_the_node_s_pace() {
-    let mut play =
-        Play(Controller::new(rules(&[RepairPolicy::Delete]), Pace::new(Duration::from_secs(10), 2)));
+    let mut play = Play::new(&[RepairPolicy::Delete]);
+    play.controller = Controller::new(rules(&[RepairPolicy::Delete]), Pace::new(Duration::from_secs(10), 2));
     let mut deleted = 0;
     for uid in ["a", "b", "c"] {
         deleted += play.at(0, event(&pod(uid, 1))).len();
@@ -435,7 +463,7 @@ fn a_crowd_is_repaired_at_the_node_s_pace() {
             .count();
     }
     assert_eq!(deleted, 2);
-    assert_eq!(play.0.pods["c"].due, Some(Time::ZERO));
+    assert_eq!(play.controller.pods["c"].due, Some(Time::ZERO));
     assert!(play.at(10, RepairEvent::Tick).contains(&"Delete c".to_owned()));
 }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use redirect::sandbox::{Sandboxed, by_class};
 
 use super::owners;
+use super::pace::after;
 use super::right::Right;
 use super::survey::Survey;
-use super::{Enrolled, News, RepairAction, Time};
+use super::{Enrolled, News, RepairAction, Step, Time};
 use crate::metrics::RepairResult;
 use crate::pods::NodePod;
 use crate::repair::ask::Written;
@@ -30,6 +31,8 @@ pub(super) enum Once {
     KeepsFailing,
     Spared,
     SharedAccount,
+    /// Its eviction is not allowed now.
+    Held,
 }
 
 /// State of a pod.
@@ -119,6 +122,16 @@ impl Tracked {
         out.push(RepairAction::Tell(Arc::clone(&self.pod), News::SharedAccount(said.join("; "))));
     }
 
+    /// The label, or the deletion: a pod that runs is evicted.
+    pub(super) fn final_action(&self, policy: RepairPolicy) -> (RepairAction, Step) {
+        let pod = Arc::clone(&self.pod);
+        match policy {
+            RepairPolicy::Label => (RepairAction::Label(pod), Step::Act),
+            _ if self.broken.is_none() => (RepairAction::Evict(pod), Step::Evict),
+            _ => (RepairAction::Delete(pod), Step::Act),
+        }
+    }
+
     pub(super) fn has_label(&self, settings: &RepairSettings) -> bool {
         self.pod.metadata.facts.labels.contains_key(&settings.label.0)
     }
@@ -146,6 +159,16 @@ impl Tracked {
             self.emitted.push(Once::Spared);
             let news = News::Spared(generations, at.saturating_sub(now));
             out.push(RepairAction::Tell(Arc::clone(&self.pod), news));
+        }
+    }
+
+    /// Its eviction is not allowed now; it is tried again.
+    pub(super) fn held(&mut self, why: String, now: Time, out: &mut Vec<RepairAction>) {
+        self.attempts += 1;
+        self.due = Some(now + after(self.attempts));
+        if !self.emitted.contains(&Once::Held) {
+            self.emitted.push(Once::Held);
+            out.push(RepairAction::Tell(Arc::clone(&self.pod), News::EvictionHeld(why)));
         }
     }
 

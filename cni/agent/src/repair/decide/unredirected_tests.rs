@@ -10,7 +10,7 @@ fn healthy(uid: &str) -> Value {
 }
 
 fn wrong() -> Vec<(String, Option<PodOutcome>)> {
-    vec![("a".to_owned(), Some(PodOutcome::Wrong(vec!["no rules".into(), "x".into()])))]
+    vec![("a".to_owned(), Some(PodOutcome::Unredirected(vec!["no rules".into(), "x".into()])))]
 }
 
 #[test]
@@ -176,4 +176,70 @@ fn one_that_nobody_can_look_at_does_not_take_the_others_with_it() {
     assert_eq!(play.at(4, RepairEvent::Tick), ["look at c d"], "before one that may take long");
     let both = vec![looked("c", right()), looked("d", right())];
     assert_eq!(play.at(4, RepairEvent::Looked(both)), ["look at a"]);
+}
+
+/// Sees "a" twice with this outcome, in a play that acts on unredirected pods by deletion.
+fn surveyed(outcome: &PodOutcome) -> (Play, Vec<String>) {
+    let mut play = Play::with(*changed(&[RepairPolicy::Delete], |repair| repair.act_on_unredirected = true));
+    play.at(0, event(&healthy("a")));
+    play.at(1, RepairEvent::Tick);
+    play.at(1, RepairEvent::Looked(vec![("a".to_owned(), Some(outcome.clone()))]));
+    play.at(3, RepairEvent::Tick);
+    let told = play.at(3, RepairEvent::Looked(vec![("a".to_owned(), Some(outcome.clone()))]));
+    (play, told)
+}
+
+#[test]
+fn rules_that_differ_are_told_apart_and_left_alone() {
+    let (mut play, told) = surveyed(&PodOutcome::Wrong(vec!["a port".into()]));
+    assert_eq!(told, ["tell a: Differs(\"a port\")"]);
+    assert_eq!(play.acts(999, RepairEvent::Tick), NOTHING);
+    let lost = || {
+        RepairEvent::Looked(vec![("a".to_owned(), Some(PodOutcome::Unredirected(vec!["no rules".into()])))])
+    };
+    assert_eq!(play.acts(999, lost())[..1], ["tell a: Unredirected(\"no rules\")"], "now they are gone");
+}
+
+#[test]
+fn a_pod_that_runs_is_evicted_one_a_minute_and_when_its_budget_allows_it() {
+    let (mut play, told) = surveyed(&PodOutcome::Unredirected(vec!["no rules".into()]));
+    assert_eq!(told[1..], ["Evict a", "unredirected: 1"]);
+    let held = ActionResult::Held("budget".into());
+    let told = play.done(3, "a", held.clone());
+    assert_eq!(told, ["Delete skip after 0s", "tell a: EvictionHeld(\"budget\")"]);
+    assert_eq!(play.acts(5, RepairEvent::Tick), NOTHING, "one a minute");
+    assert_eq!(play.acts(63, RepairEvent::Tick), ["Evict a"]);
+    assert_eq!(play.done(63, "a", held), ["Delete skip after 60s"], "told once");
+    assert_eq!(play.acts(123, RepairEvent::Tick), ["Evict a"]);
+    assert_eq!(play.done(123, "a", ActionResult::Accepted), ["Delete success after 120s", "tell a: Evicted"]);
+}
+
+#[test]
+fn a_pod_that_runs_is_not_evicted_without_evidence() {
+    let (mut play, _) = surveyed(&PodOutcome::Unredirected(vec!["no rules".into()]));
+    play.done(3, "a", ActionResult::Failed("no answer".into()));
+    play.verified = Some(PodOutcome::Failed("no answer".into()));
+    assert_eq!(play.acts(63, RepairEvent::Tick), NOTHING);
+    play.verified = Some(PodOutcome::Wrong(vec!["a port".into()]));
+    assert_eq!(play.acts(999, RepairEvent::Tick), NOTHING);
+}
+
+#[test]
+fn a_redirected_pod_whose_validation_failed_is_left_alone_by_every_policy() {
+    for policy in [RepairPolicy::Delete, RepairPolicy::Label] {
+        let mut play = Play::new(&[policy]);
+        play.verified = None;
+        assert_eq!(play.acts(0, event(&pod("a", 1))), ["verify a"]);
+        let told = play.done(1, "a", proven(Written::Unchanged));
+        assert_eq!(told[0], format!("{policy:?} skip after 1s"));
+        assert!(told[1].starts_with("tell a: RightBefore("), "{told:?}");
+        assert_eq!(play.acts(99, RepairEvent::Tick), NOTHING);
+        // Rules that are not there, or cannot be read, are what the policy is for.
+        for outcome in [no_namespace(), ActionResult::Failed("x".into())] {
+            let mut play = Play::new(&[policy]);
+            play.verified = None;
+            play.at(0, event(&pod("a", 1)));
+            assert_eq!(play.done(1, "a", outcome), [format!("{policy:?} a")]);
+        }
+    }
 }

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use crate::found::native::{family, protocol};
+use crate::found::native::family;
 use crate::found::{Action, Condition, FoundRule};
-use crate::ruleset::{Cidr, CtStates, Dialect, Id, Match, Owner, Port, Sense};
+use crate::ruleset::{Cidr, CtStates, Dialect, Id, Match, Owner, Port, Protocol, Sense};
 
 /// Reads the statements of a rule. Nothing here is an error: what cannot be read cannot be judged.
 pub(super) fn read(statements: &[Value]) -> FoundRule {
@@ -132,7 +132,7 @@ fn meta_match(key: &str, sense: Sense, right: &Value) -> Option<Match> {
     Some(match key {
         "iifname" => Match::InInterface(name()?),
         "oifname" => Match::OutInterface(name()?),
-        "l4proto" if sense == Sense::Is => Match::Protocol(protocol(right.as_str()?)?),
+        "l4proto" if sense == Sense::Is => Match::Protocol(protocol(right)?),
         "skuid" => Match::Owner(sense, Owner::Uid(id()?)),
         "skgid" => Match::Owner(sense, Owner::Gid(id()?)),
         "mark" => Match::Mark(sense, number(right)?),
@@ -141,26 +141,34 @@ fn meta_match(key: &str, sense: Sense, right: &Value) -> Option<Match> {
     })
 }
 
-fn ct_match(key: &str, sense: Sense, right: &Value) -> Option<Match> {
-    if sense == Sense::Not {
-        return None;
+/// nft shows a number where it has no name.
+fn protocol(value: &Value) -> Option<Protocol> {
+    match value {
+        Value::String(name) => Protocol::from_name(name),
+        other => Some(Protocol::from_number(other.as_u64()?.try_into().ok()?)),
     }
+}
+
+fn ct_match(key: &str, sense: Sense, right: &Value) -> Option<Match> {
     match key {
-        "mark" => Some(Match::ConnMark(number(right)?)),
-        "state" => {
-            let mut states: Vec<&str> = match right {
-                Value::String(one) => vec![one],
-                Value::Array(many) => many.iter().map(Value::as_str).collect::<Option<_>>()?,
-                _ => return None,
-            };
-            states.sort_unstable();
-            match states.as_slice() {
-                ["invalid"] => Some(Match::Conntrack(CtStates::Invalid)),
-                ["established", "related"] => Some(Match::Conntrack(CtStates::RelatedEstablished)),
-                _ => None,
-            }
-        }
+        "mark" if sense == Sense::Is => Some(Match::ConnMark(number(right)?)),
+        "state" => states(sense, right).map(Match::Conntrack),
         _ => None,
+    }
+}
+
+fn states(sense: Sense, right: &Value) -> Option<CtStates> {
+    let set = right.get("set");
+    let names: Vec<&str> = match set.unwrap_or(right) {
+        Value::String(one) => vec![one],
+        Value::Array(many) => many.iter().map(Value::as_str).collect::<Option<_>>()?,
+        _ => return None,
+    };
+    let states = CtStates::from_names(&names.join(","))?;
+    match sense {
+        Sense::Is => Some(states),
+        // `!=` compares all bits: with more than one state it holds of every packet.
+        Sense::Not => (set.is_some() || names.len() == 1).then(|| states.inverted()),
     }
 }
 
@@ -176,7 +184,7 @@ fn payload_match(header: &str, field: &str, sense: Sense, right: &Value) -> Opti
                 (_, Ports::One(port)) => Match::DestinationPort(sense, port),
                 (_, Ports::Set(ports)) => Match::DestinationPorts(sense, ports),
             };
-            Some(vec![Match::Protocol(protocol(header)?), port])
+            Some(vec![Match::Protocol(Protocol::from_name(header)?), port])
         }
         _ => None,
     }

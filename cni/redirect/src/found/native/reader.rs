@@ -3,11 +3,11 @@
 
 use std::borrow::Cow;
 
-use super::{family, protocol};
+use super::family;
 use crate::found::value::{cidr, number};
 use crate::found::{Action, Condition, FoundRule};
 use crate::list;
-use crate::ruleset::{CtStates, Dialect, Match, Owner, Port, Sense};
+use crate::ruleset::{CtStates, Dialect, Match, Owner, Port, Protocol, Sense};
 
 pub(super) struct Reader<'a> {
     words: Vec<&'a str>,
@@ -59,10 +59,10 @@ impl<'a> Reader<'a> {
                     let rest = self.words.get(start..).unwrap_or_default().join(" ");
                     // Words run in order: a condition behind an action does not keep that from what it does.
                     if self.rule.actions.is_empty() {
-                        self.rule.conditions.push(Condition::Unknown(rest));
-                    } else {
-                        self.rule.actions.push(Action::Unknown(rest));
+                        self.rule.conditions.push(Condition::Unknown(rest.clone()));
                     }
+                    // The rest may end the packet's way as well.
+                    self.rule.actions.push(Action::Unknown(rest));
                     break;
                 }
             }
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
             "skuid" => Match::Owner(sense, Owner::Uid(id()?)),
             "skgid" => Match::Owner(sense, Owner::Gid(id()?)),
             "mark" => Match::Mark(sense, number(value)?),
-            "l4proto" if sense == Sense::Is => Match::Protocol(protocol(value)?),
+            "l4proto" if sense == Sense::Is => Match::Protocol(Protocol::from_name(value)?),
             "nfproto" if sense == Sense::Is => Match::Family(family(value)?),
             _ => return None,
         }))
@@ -189,17 +189,7 @@ impl<'a> Reader<'a> {
 
     fn ct(&mut self) -> Option<Found> {
         match self.next()? {
-            "state" => {
-                let mut states: Vec<_> = self.next()?.split(',').collect();
-                states.sort_unstable();
-                match states.as_slice() {
-                    ["invalid"] => Some(Found::Condition(Match::Conntrack(CtStates::Invalid))),
-                    ["established", "related"] => {
-                        Some(Found::Condition(Match::Conntrack(CtStates::RelatedEstablished)))
-                    }
-                    _ => None,
-                }
-            }
+            "state" => self.states().map(|states| Found::Condition(Match::Conntrack(states))),
             "mark" if self.next_is("set") => {
                 let _keyword = self.next_is("meta");
                 self.next_is("mark").then_some(Found::Action(Action::SaveMark))
@@ -210,6 +200,27 @@ impl<'a> Reader<'a> {
             }
             _ => None,
         }
+    }
+
+    fn states(&mut self) -> Option<CtStates> {
+        if self.next_is("!") {
+            return Some(CtStates::from_names(self.next()?)?.inverted());
+        }
+        let sense = self.sense();
+        let states = if self.next_is("{") {
+            let mut names = String::new();
+            loop {
+                match self.next()? {
+                    "}" => break CtStates::from_names(&names),
+                    name => names.push_str(name),
+                }
+            }
+        } else {
+            // `!=` compares all bits: with more than one state it holds of every packet.
+            let names = self.next()?;
+            CtStates::from_names(names).filter(|_| sense == Sense::Is || !names.contains(','))
+        }?;
+        Some(if sense == Sense::Is { states } else { states.inverted() })
     }
 
     fn address(&mut self) -> Option<Found> {
@@ -243,7 +254,7 @@ impl<'a> Reader<'a> {
                 _ => return None,
             }
         };
-        Some(Found::Conditions([Match::Protocol(protocol(header)?), port]))
+        Some(Found::Conditions([Match::Protocol(Protocol::from_name(header)?), port]))
     }
 }
 

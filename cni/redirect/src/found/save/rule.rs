@@ -162,10 +162,9 @@ impl RuleReader {
 
     fn protocol(&mut self, sense: Sense) -> Result<Option<Match>, SaveReason> {
         let name = self.words.value("-p")?;
-        Ok(match (sense, name.as_str()) {
-            (Sense::Is, "tcp" | "6") => Some(Match::Protocol(Protocol::Tcp)),
-            (Sense::Is, "udp" | "17") => Some(Match::Protocol(Protocol::Udp)),
-            (Sense::Is, "all" | "0") => None,
+        Ok(match (sense, name.as_str(), Protocol::from_name(&name)) {
+            (Sense::Is, "all" | "0", _) => None,
+            (Sense::Is, _, Some(protocol)) => Some(Match::Protocol(protocol)),
             _ => self.unknown(sense, "-p", &name),
         })
     }
@@ -206,12 +205,10 @@ impl RuleReader {
 
     fn states(&mut self, sense: Sense, option: &str) -> Result<Option<Match>, SaveReason> {
         let value = self.words.value(option)?;
-        let mut states: Vec<&str> = value.split(',').collect();
-        states.sort_unstable();
-        Ok(match (sense, states.as_slice()) {
-            (Sense::Is, ["INVALID"]) => Some(Match::Conntrack(CtStates::Invalid)),
-            (Sense::Is, ["ESTABLISHED", "RELATED"]) => Some(Match::Conntrack(CtStates::RelatedEstablished)),
-            _ => self.unknown(sense, option, &value),
+        Ok(match (sense, CtStates::from_names(&value)) {
+            (Sense::Is, Some(states)) => Some(Match::Conntrack(states)),
+            (Sense::Not, Some(states)) => Some(Match::Conntrack(states.inverted())),
+            (_, None) => self.unknown(sense, option, &value),
         })
     }
 

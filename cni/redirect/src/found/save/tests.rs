@@ -75,7 +75,7 @@ fn conditions_are_read_as_they_are_meant() {
     );
     assert_eq!(
         conditions("-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"),
-        [Condition::Known(Match::Conntrack(CtStates::RelatedEstablished))]
+        [Condition::Known(Match::Conntrack(CtStates::RELATED_ESTABLISHED))]
     );
     assert_eq!(
         conditions("-p tcp --dport :80 -j RETURN"),
