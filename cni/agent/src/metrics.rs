@@ -172,6 +172,17 @@ impl Series {
             "Changed settings that were not applied, by key",
             &self.rejected,
         );
+        self.register_pods(&mut add);
+        let skipped = "Log lines of the plugin, or requests with them, that were not taken, by reason";
+        add.metric("millrace_log_lines_skipped", skipped, &self.lines_skipped);
+        let expiry = "When the plugin's token expires, in seconds since 1970; 0 if unknown";
+        add.metric("millrace_kubeconfig_token_expiry_timestamp_seconds", expiry, &self.token_expiry);
+        self.register_common(&mut add);
+        registry
+    }
+
+    /// Numbers of the node's pods that need somebody.
+    fn register_pods(&self, add: &mut Registrar<'_>) {
         add.metric(
             "millrace_unredirected_pods",
             "Enrolled pods of the node without our rules",
@@ -192,12 +203,6 @@ impl Series {
             "Broken pods that cannot be repaired, by reason",
             &self.unrepairable,
         );
-        let skipped = "Log lines of the plugin, or requests with them, that were not taken, by reason";
-        add.metric("millrace_log_lines_skipped", skipped, &self.lines_skipped);
-        let expiry = "When the plugin's token expires, in seconds since 1970; 0 if unknown";
-        add.metric("millrace_kubeconfig_token_expiry_timestamp_seconds", expiry, &self.token_expiry);
-        self.register_common(&mut add);
-        registry
     }
 
     /// Metrics that agent and taint controller share.

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Cli, Command};
@@ -35,6 +35,7 @@ use crate::serve::lookup::Lookup;
 use crate::settings::layers::ProcessEnvironment;
 use crate::settings::{self, Loaded, Network, Settings};
 use crate::signals::Signals;
+use crate::taint::OwnTaint;
 use crate::{status, taint};
 
 #[must_use]
@@ -142,22 +143,31 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     stop.cancel();
     // Held until the end: what is removed here nobody is to put back meanwhile.
     let mut claim = installation.await.ok().and_then(Result::ok);
-    let uninstalls = matches!(decision, Decision::Uninstall(_)) && !is_left(claim.as_mut());
-    if let Some(taint) = own_taint.filter(|_| uninstalls) {
-        // First, so that no pod comes to a node that is about to lose the plugin.
-        taint.restore().await;
-    }
-    if uninstalls {
-        // Its record of the back end would outlive the uninstallation.
-        let _ = recording.await;
-        // Seconds have gone by for the taint and the record: an agent of a DaemonSet that was made anew may be here by now.
-        if !is_left(claim.as_mut()) {
-            take_back(settings).await;
-        }
+    if matches!(decision, Decision::Uninstall(_)) && !is_left(claim.as_mut()) {
+        leave_node(settings, claim.as_mut(), own_taint, recording).await;
     }
     servers.shutdown().await;
     writing.finish().await;
     Ok(())
+}
+
+/// Puts the taint back and uninstalls.
+async fn leave_node(
+    settings: Arc<Settings>,
+    claim: Option<&mut Claim>,
+    own_taint: Option<OwnTaint>,
+    recording: JoinHandle<()>,
+) {
+    if let Some(taint) = own_taint {
+        // First, so that no pod comes to a node that is about to lose the plugin.
+        taint.restore().await;
+    }
+    // Its record of the back end would outlive the uninstallation.
+    let _ = recording.await;
+    // Seconds have gone by for the taint and the record: an agent of a DaemonSet that was made anew may be here by now.
+    if !is_left(claim) {
+        take_back(settings).await;
+    }
 }
 
 /// True if a later agent of this node is the installer.

@@ -231,13 +231,15 @@ fn repair(
         Written::Created | Written::Replaced => open(config, &programmed, proc),
     };
     Ok(match probe::prove(config, addresses) {
-        Ok(families) => PodOutcome::Proven { written, backend, families: despite(overtaken, families), open },
+        Ok(families) => {
+            PodOutcome::Proven { written, backend, families: despite(&overtaken, families), open }
+        }
         Err(unproven) => PodOutcome::Unproven { written, why: with_sources(&unproven) },
     })
 }
 
 /// Evidence where rules of others take packets before ours: a packet of the probe that met ours says nothing of those.
-fn despite(overtaken: Vec<String>, mut families: Vec<Proven>) -> Vec<Proven> {
+fn despite(overtaken: &[String], mut families: Vec<Proven>) -> Vec<Proven> {
     if !overtaken.is_empty() {
         let why = overtaken.join("; ");
         families.iter_mut().for_each(|proven| proven.evidence = Evidence::Rules { why: why.clone() });

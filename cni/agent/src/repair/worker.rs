@@ -225,6 +225,7 @@ const NO_POLICY: &str =
     "pod detected as broken: its traffic is not redirected, and no repair policy is on; delete it";
 
 /// Reason and message of a pod's event. Upstream's events have upstream's words.
+#[expect(clippy::too_many_lines, reason = "a table: an arm for each event")]
 fn message(news: News) -> (EventReason, String) {
     match news {
         News::Broken => (EventReason::UnredirectedPod, NO_POLICY.to_owned()),

@@ -213,7 +213,7 @@ impl Runtime {
         };
         let watching = self.watch(&pods, settings, installs);
         let all = async { tokio::join!(asking, asking_runtime, keeping, watching) };
-        let _ = stop.run_until_cancelled(all).await;
+        let _ = stop.run_until_cancelled(Box::pin(all)).await;
     }
 
     /// Asks the runtime after each change of our entry until it has loaded it, and from time to time.

@@ -136,7 +136,7 @@ impl Sink {
                 self.skip(LineSkipped::Malformed);
             } else if let (Speaker::Own, Some((result, phases))) = (speaker, phases::of_line(line)) {
                 phases.into_iter().for_each(|(phase, took)| self.metrics.add(phase, result, took));
-                phases::pod_of_line(line).into_iter().for_each(|pod| self.lookup.logged(pod));
+                phases::pod_of_line(line).into_iter().for_each(|pod| self.lookup.logged(&pod));
             }
         }
     }

@@ -125,7 +125,7 @@ impl Lookup {
     }
 
     /// An ADD of this pod ended, says the plugin's log.
-    pub fn logged(&self, pod: (String, String)) {
+    pub fn logged(&self, pod: &(String, String)) {
         self.0.runtime.iter().for_each(|runtime| runtime.logged(pod.clone()));
     }
 

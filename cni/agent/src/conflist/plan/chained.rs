@@ -84,7 +84,7 @@ impl DesiredConflist<'_> {
         }
         match Multus::of(now, &document).map(|multus| multus.calls(now, target)) {
             Some(Ok(())) => Ok(target.to_owned()),
-            Some(Err(why)) => Err(NotRight::Multus { file: first.to_owned(), why }),
+            Some(Err(why)) => Err(NotRight::Multus { file: first.to_owned(), why: why.into() }),
             None => Err(NotRight::Preempted { first: first.to_owned(), ours: target.to_owned() }),
         }
     }

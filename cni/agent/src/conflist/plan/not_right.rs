@@ -34,7 +34,7 @@ pub enum NotRight {
     OwnedNotFirst { first: String, ours: String },
     /// Runtimes read Multus' file first, and that does not lead to our entry.
     #[error("runtimes call Multus ({file}), which {why}")]
-    Multus { file: String, why: NotCalled },
+    Multus { file: String, why: Box<NotCalled> },
     /// Our plugin is a network of its own, and runtimes do not call Multus.
     #[error(
         "no pod gets istio-cni: runtimes read {} first in {directory}, and not Multus' file: start Multus (its daemon writes its file), or set multusConfDir to the directory that runtimes read", .first.as_deref().unwrap_or("no file")

@@ -46,7 +46,7 @@ impl DesiredConflist<'_> {
             // Multus may be told to hand on to our list.
             let then = match Multus::of(now, &document).map(|multus| multus.calls(now, ours)) {
                 Some(Ok(())) => Ok(ours.to_owned()),
-                Some(Err(why)) => Err(NotRight::Multus { file: first.to_owned(), why }),
+                Some(Err(why)) => Err(NotRight::Multus { file: first.to_owned(), why: why.into() }),
                 None => Err(NotRight::OwnedNotFirst { first: first.to_owned(), ours: ours.to_owned() }),
             };
             return Ok(Plan { steps, then });

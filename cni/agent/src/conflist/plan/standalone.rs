@@ -58,7 +58,7 @@ pub fn called(runtime: &DirectorySnapshot, ours: Option<&Path>) -> Result<(), No
     let looks = ours.map_or(Ok(()), |ours| multus.looks_in(ours));
     looks
         .and_then(|()| multus.attaches(runtime))
-        .map_err(|why| NotRight::Multus { file: file.to_owned(), why })
+        .map_err(|why| NotRight::Multus { file: file.to_owned(), why: why.into() })
 }
 
 /// True if a file holds our plugin and no other.

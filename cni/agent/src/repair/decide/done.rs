@@ -25,7 +25,7 @@ impl Controller {
     ) {
         let Some(busy) = self.busy.take_if(|busy| busy.is_about(uid)) else { return };
         if busy.step == Step::Verify {
-            return self.verified(busy, done, (now, at), out);
+            return self.verified(&busy, done, (now, at), out);
         }
         let Busy { pod, policy, step, since, seen } = busy;
         let took = now.saturating_sub(since);
@@ -88,7 +88,7 @@ impl Controller {
     /// left alone. A pod whose rules cannot be read is acted on if its validation failed, and left alone if it runs.
     fn verified(
         &mut self,
-        busy: Busy,
+        busy: &Busy,
         done: ActionResult,
         (now, at): (Time, Timestamp),
         out: &mut Vec<RepairAction>,
