@@ -1,7 +1,7 @@
 @real-kernel @install-cni
 Feature: CNI_CONF_NAME names the file, and ready means that runtimes get to it (installer faults 4, 5, 6 and 8)
 
-  @mutant:first-file-ignored
+  @mutant:first-file-ignored @mutant:unreached-untold
   Scenario: Runtimes read another file first
     Given somebody writes "05-other.conflist":
       """
@@ -11,6 +11,7 @@ Feature: CNI_CONF_NAME names the file, and ready means that runtimes get to it (
     And the node agent is on the host's network
     When the node agent is deployed
     Then the node agent is not ready: "runtimes read 05-other.conflist first"
+    And an event "CniConfigUnreached" says "runtimes read 05-other.conflist first"
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
     And the node agent never said "installed	file=10-lab.conflist"
     When somebody removes "05-other.conflist"

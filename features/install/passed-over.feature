@@ -47,3 +47,15 @@ Feature: A file that no runtime can decode is no network (field S8)
     When somebody restores "00-alone.conf" 6 times, as soon as it is gone
     Then an event "CniConfigFight" says "somebody else keeps removing our entry from 10-lab.conflist"
     And the configuration "00-alone.conf" is not there
+
+  @mutant:copy-name-taken
+  Scenario: It has the name of a copy of the network's .conf, and stays
+    Given the network is configured by "10-lab.conf"
+    And somebody writes "10-lab-istio-cni.conflist":
+      """
+      {"cniVersion": "1.0.0", "name": "spare"}
+      """
+    When the node agent is deployed
+    Then the node agent becomes ready within 10 s
+    And the conflist "10-lab-istio-cni-1.conflist" lists "lab-net, istio-cni"
+    And the conflist "10-lab-istio-cni.conflist" is as it was, byte for byte

@@ -75,6 +75,8 @@ label! {
         AmbientPod = "AmbientPodNotRedirected",
         /// Another writer keeps reverting our configuration.
         CniConfigFight = "CniConfigFight",
+        /// Pods do not get our entry, and the user has to change a setting.
+        CniConfigUnreached = "CniConfigUnreached",
         /// A changed setting was rejected.
         SettingRefused = "SettingRefused",
         /// A node got the taint that keeps pods away until the plugin is ready.
@@ -103,7 +105,9 @@ impl EventReason {
     /// Reporting component; `cni-repair` is upstream's.
     const fn component(self) -> &'static str {
         match self {
-            Self::CniConfigFight | Self::SettingRefused | Self::AmbientPod => "install-cni",
+            Self::CniConfigFight | Self::CniConfigUnreached | Self::SettingRefused | Self::AmbientPod => {
+                "install-cni"
+            }
             Self::NodeTainted | Self::NodeUntainted | Self::NodeTaintFailed => "istio-cni-taint",
             _ => "cni-repair",
         }

@@ -57,8 +57,10 @@ pub enum NotCalled {
 
 /// The other remedy. A `.conf` never has our entry, whatever `CNI_CONF_NAME` is.
 fn instead(network: &str) -> String {
-    let is_list = ConfigFormat::of(network) == Some(ConfigFormat::List);
-    if is_list { format!("CNI_CONF_NAME to {network}, or ") } else { String::new() }
+    match ConfigFormat::of(network) {
+        Some(ConfigFormat::List) => format!("CNI_CONF_NAME to {network}, or "),
+        _ => "no CNI_CONF_NAME, so that istio-cni is chained to Multus' own file, or ".to_owned(),
+    }
 }
 
 /// Keys of the configuration that decide which networks are attached.

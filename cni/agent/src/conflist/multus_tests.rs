@@ -72,7 +72,7 @@ fn thick_attaches_the_file_that_its_daemon_sees() {
 #[test]
 fn a_conf_has_no_entry_of_ours_and_may_be_waited_for() {
     let with_owner = [("10-ovn-kubernetes.conf", OVN), ("10-with.conflist", WITH)];
-    let lacks = "10-ovn-kubernetes.conf, and that lacks istio-cni: set Multus' clusterNetwork to the path of 10-with.conflist";
+    let lacks = "10-ovn-kubernetes.conf, and that lacks istio-cni: set no CNI_CONF_NAME, so that istio-cni is chained to Multus' own file, or Multus' clusterNetwork to the path of 10-with.conflist";
     comes_to(ON_OVN, USUAL, &with_owner, lacks);
     let waits = "before /etc/cni/net.d/10-ovn-kubernetes.conf is there (readinessindicatorfile)";
     comes_to(ON_OVN, USUAL, &[("10-with.conflist", WITH)], waits);

@@ -744,6 +744,22 @@ fn plugins_that_plugins_call_are_asked_as_well() {
 }
 
 #[test]
+fn a_conf_that_multus_names_by_its_path_needs_the_user() {
+    let multus =
+        r#"{"name":"m","type":"multus-shim","clusterNetwork":"/host/etc/cni/net.d/10-flannel.conf"}"#;
+    let files = [("00-multus.conf", multus), ("10-flannel.conf", FLANNEL)];
+    let named = ChainSettings { conf_name: "10-flannel.conf".to_owned(), ..chain() };
+    let (now, then) = installed(&named, &files);
+    let why = then.unwrap_err();
+    assert!(why.needs_user() && why.to_string().contains("set no CNI_CONF_NAME"), "{why}");
+    assert_eq!(now.text("10-flannel.conf"), Some(FLANNEL));
+    let (now, then) = installed(&chain(), &files);
+    assert_eq!(then, Ok("00-multus-istio-cni.conflist".to_owned()), "as the reason says");
+    assert_eq!(names(&now), ["00-multus-istio-cni.conflist", "00-multus.conf", "10-flannel.conf"]);
+    assert!(!NotRight::NoPrimary.needs_user());
+}
+
+#[test]
 fn a_copy_that_multus_names_by_its_path_stays_as_a_network_when_we_leave() {
     let shim = |path: &str| format!(r#"{{"name":"m","type":"multus-shim","clusterNetwork":"{path}"}}"#);
     let named = ChainSettings { conf_name: "10-flannel.conf".to_owned(), ..chain() };

@@ -181,7 +181,12 @@ impl Judge {
             Said::Installed if news || changed => {
                 tracing::info!(target: "install", file = self.file().unwrap_or_default(), "installed");
             }
-            Said::Not(reason) if news => tracing::warn!(target: "install", reason, "not installed"),
+            Said::Not(reason) if news => {
+                tracing::warn!(target: "install", reason, "not installed");
+                if matches!(&report.conflist, Err(ConflistError::NotRight(why)) if why.needs_user()) {
+                    record(EventReason::CniConfigUnreached, reason.clone(), context);
+                }
+            }
             Said::Installed | Said::Not(_) => {}
         }
         self.said = Some(said);
@@ -212,9 +217,14 @@ fn rounds(steps: &[Step]) -> usize {
 
 fn tell_fight(why: String, context: &InstallContext) {
     tracing::warn!(target: "install", "{why}");
+    record(EventReason::CniConfigFight, why, context);
+}
+
+/// Records an event on the node.
+fn record(reason: EventReason, why: String, context: &InstallContext) {
     let node = context.settings.borrow().own.node.clone();
     if !node.is_empty() {
-        context.events.record(About::Node(node), EventReason::CniConfigFight, why);
+        context.events.record(About::Node(node), reason, why);
     }
 }
 

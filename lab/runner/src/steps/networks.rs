@@ -78,6 +78,17 @@ async fn appends(world: &mut LabWorld, file: String, plugin: String) -> Step {
     node.write(&path, format!("{list:#}")).await
 }
 
+/// As on a real node, and no link to a program of the lab: the agent's container can ask it for its versions.
+#[given(regex = r#"^the node's plugin "([^"]+)" is a file$"#)]
+async fn is_a_file(world: &mut LabWorld, plugin: String) -> Step {
+    bare(world)?;
+    let node = files(world).await?;
+    let program = world.lab()?.plan.workload.clone();
+    let content = std::fs::read(&program).map_err(Stop::harness)?;
+    let path = node.paths.bin_dir.join(plugin);
+    Ok(node.hand.write(&path, &content, Writing::Whole { mode: 0o755 }).await?)
+}
+
 /// As while a package replaces it, or after it was downgraded to one that the node cannot run.
 #[when(regex = r#"^the node's plugin "([^"]+)" is replaced by one that does not start$"#)]
 async fn breaks(world: &mut LabWorld, plugin: String) -> Step {

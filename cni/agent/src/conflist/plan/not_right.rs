@@ -66,4 +66,15 @@ impl NotRight {
             other => format!("{other} ({directory})"),
         }
     }
+
+    /// True if it lasts until the user changes a setting. Owners of networks end the others, as on each node that starts.
+    #[must_use]
+    pub fn needs_user(&self) -> bool {
+        match self {
+            Self::NoPrimary | Self::Waiting(_) | Self::Refused { .. } => false,
+            Self::Denied(_) | Self::NoMultus { .. } => false,
+            Self::Multus { why, .. } => !matches!(why, NotCalled::Unusable { .. } | NotCalled::Waits(_)),
+            Self::Preempted { .. } | Self::OwnedNotFirst { .. } | Self::Foreign(_) | Self::Name(_) => true,
+        }
+    }
 }
