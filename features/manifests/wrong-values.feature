@@ -62,10 +62,10 @@ Feature: Values that cannot be are refused, all of them at once
     And nothing is rendered
 
     Examples:
-      | value                    | given                        |
-      | ambient.enabled=true     | ambient.enabled: true        |
-      | profile=ambient          | profile: "ambient"           |
-      | env.AMBIENT_ENABLED=TRUE | env.AMBIENT_ENABLED: "TRUE"  |
+      | value                 | given                    |
+      | ambient.enabled=true  | ambient.enabled: true    |
+      | profile=ambient       | profile: "ambient"       |
+      | env.AMBIENT_ENABLED=T | env.AMBIENT_ENABLED: "T" |
 
   @mutant:usage-ends-with-1
   Scenario: A command line that cannot be is told apart from values

@@ -62,7 +62,7 @@ Feature: What nobody tells of is told by what the API server refuses
     And the node agent's pod is evicted
     And "cart" starts
     Then it does not start: code 11, "it answered 401"
-    And exposure of pod "cart" was 0
+    And nothing of pod "cart" has run, and nothing got past
 
   @mutant:refused-for-one-is-gone
   Scenario: A token that is refused for the DaemonSet and accepted for anything else has an account
