@@ -44,6 +44,7 @@ Feature: Multus on the node, thin and thick (field S16)
       """
       {"name": "multus", "type": "multus", "delegates": [{"name": "lab", "cniVersion": "1.0.0", "plugins": [{"type": "lab-net"}]}]}
       """
+    And the node agent is on the host's network
     When the node agent is deployed
     Then the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 10000 ms
     And the node agent is not ready: "00-multus.conf"
