@@ -183,7 +183,7 @@ impl Judge {
             }
             Said::Not(reason) if news => {
                 tracing::warn!(target: "install", reason, "not installed");
-                if matches!(&report.conflist, Err(ConflistError::NotRight(why)) if why.needs_user()) {
+                if matches!(&report.conflist, Err(ConflistError::NotRight(why, _)) if why.needs_user()) {
                     record(EventReason::CniConfigUnreached, reason.clone(), context);
                 }
             }

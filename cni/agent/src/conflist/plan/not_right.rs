@@ -73,7 +73,7 @@ impl NotRight {
         match self {
             Self::NoPrimary | Self::Waiting(_) | Self::Refused { .. } => false,
             Self::Denied(_) | Self::NoMultus { .. } => false,
-            Self::Multus { why, .. } => !matches!(why, NotCalled::Unusable { .. } | NotCalled::Waits(_)),
+            Self::Multus { why, .. } => !matches!(**why, NotCalled::Unusable { .. } | NotCalled::Waits(_)),
             Self::Preempted { .. } | Self::OwnedNotFirst { .. } | Self::Foreign(_) | Self::Name(_) => true,
         }
     }
