@@ -31,13 +31,13 @@ impl RuntimeKind {
         }
     }
 
-    /// Time after a write until the runtime has loaded it: of containerd twice the longest that was measured (docs/race.md); CRI-O asks every plugin
-    /// for its VERSION first; the one that does not watch has its interval, and a second.
+    /// Time after a write until the runtime has loaded it: twice the longest that was measured (docs/race.md); the one that does not watch has its
+    /// interval, and a second.
     #[must_use]
     pub const fn settle(self) -> Duration {
         match self {
             Self::Containerd => Duration::from_millis(200),
-            Self::CriO | Self::Unknown => Duration::from_millis(1000),
+            Self::CriO | Self::Unknown => Duration::from_millis(1500),
             Self::CriDockerd => Duration::from_secs(6),
         }
     }
