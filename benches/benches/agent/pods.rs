@@ -33,6 +33,7 @@ pub(crate) fn put(node: &Node, pod: Value) -> Result<PodKey> {
         name: text("name")?,
         uid: text("uid")?,
         container_id: "bench".into(),
+        network: String::new(),
     })
 }
 

@@ -105,7 +105,7 @@ fn ambient_mode_is_rejected_unless_it_is_accepted_and_a_purge_removes_it() {
         (json!({"ambient": {"enabled": true}}), &plain, "ambient.enabled: true"),
         (json!({"ambient": {"enabled": true}}), &operator, "spec.values.cni.ambient.enabled: true"),
         (by_profile.clone(), &plain, r#"profile: "ambient""#),
-        (by_profile.clone(), &operator, r#"spec.profile: "ambient""#),
+        (by_profile, &operator, r#"spec.profile: "ambient""#),
         (json!({}), &flag, r#"--profile: "ambient""#),
         (json!({"env": {"AMBIENT_ENABLED": "1"}}), &plain, r#"env.AMBIENT_ENABLED: "1""#),
     ] {

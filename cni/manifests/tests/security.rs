@@ -113,7 +113,7 @@ fn each_mode_is_granted_what_the_page_says() {
     let taint = |mode: &str| [("taint.mode", json!(mode))];
     let agent = "istio-cni";
     let evicting = [("repair.fallback", json!("delete")), ("repair.unredirected", json!(true))];
-    let cases: [Case<'_>; 15] = [
+    let cases: [Case<'_>; 16] = [
         ("nothing but the plugin", agent, std::slice::from_ref(&off), &["always"]),
         ("the default", agent, &[], &["always", "repair", "repairPods"]),
         ("pods are deleted", agent, &on("repair.deletePods"), &["always", "repair", "delete"]),

@@ -231,12 +231,15 @@ mod tests {
         assert_eq!(why(&installed, &said(right.clone(), now), now), None, "at once");
         let later = now + Duration::from_secs(3600);
         for (heard, fragment) in [
-            (said(vec![network("crio", &[primary.clone()])], now), "without our entry"),
+            (said(vec![network("crio", std::slice::from_ref(&primary))], now), "without our entry"),
             (
-                said(vec![network("crio", &[primary.clone(), json!({"type": "istio-cni", "a": 2})])], now),
+                said(vec![network("crio", &[primary, json!({"type": "istio-cni", "a": 2})])], now),
                 "without our entry",
             ),
-            (said(vec![network("other", &[entry.clone()])], now), "network \"other\" from /etc/cni/net.d"),
+            (
+                said(vec![network("other", std::slice::from_ref(&entry))], now),
+                "network \"other\" from /etc/cni/net.d",
+            ),
             (said(vec![], now), "no network from /etc/cni/net.d"),
             (Heard::Nothing, "not asked yet"),
             (Heard::Failed("connect: no such file".to_owned()), "connect: no such file; check criSocket"),

@@ -51,7 +51,7 @@ pub(crate) fn product() -> Vec<Rendering> {
 }
 
 /// Modes of the agent, each with values that may depend on it.
-fn modes() -> [(&'static str, Value); 16] {
+fn modes() -> [(&'static str, Value); 17] {
     [
         ("plain", json!({})),
         ("repair-off", json!({ "repair": { "enabled": false } })),

@@ -35,7 +35,7 @@ pub(crate) fn configurations(dialect: Dialect) -> impl Iterator<Item = (String, 
 pub(crate) fn former_configurations(count: usize) -> impl Iterator<Item = (Config, Ruleset)> {
     let mut runner = TestRunner::deterministic();
     let configs = configs::iptables_config();
-    let mut random = move || configs.new_tree(&mut runner).unwrap().current();
+    let random = move || configs.new_tree(&mut runner).unwrap().current();
     let is_usual = |config: &Config| {
         let included = match &config.owner_groups_include {
             Selection::All => &[],
@@ -45,7 +45,7 @@ pub(crate) fn former_configurations(count: usize) -> impl Iterator<Item = (Confi
         let has_proxy = !config.proxy_uids.is_empty() && !config.proxy_gids.is_empty();
         has_proxy && groups.all(|id| matches!(id, Id::Number(_)))
     };
-    std::iter::repeat_with(move || random()).filter(is_usual).take(count).map(|config| {
+    std::iter::repeat_with(random).filter(is_usual).take(count).map(|config| {
         let config = Config { exclude_interfaces: Vec::new(), virtual_interfaces: Vec::new(), ..config };
         let former = former::former(&config);
         (config, former)
