@@ -1,4 +1,4 @@
-@real-kernel @istio-iptables @iptables-tools @millrace
+@real-kernel @istio-iptables @iptables-tools
 Feature: DNS rules that an older release left in a pod go with its other rules
   Upstream 1.20 to 1.24 appended rules about DNS to the built-in chains. Left alone they send the pod's questions to port 15053,
   where nobody answers any more.

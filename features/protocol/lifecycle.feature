@@ -32,7 +32,7 @@ Feature: After ADD a runtime calls CHECK, DEL, STATUS and GC, and acts on the an
     Then the runtime is content
     And the plugin's last CHECK succeeded
 
-  @millrace @mutant:check-of-dry-run
+  @mutant:check-of-dry-run
   Scenario: CHECK passes in a dry run, which writes rules to a file
     Given pod "cart" of the mesh
     And the plugin's environment has DRY_RUN_FILE_PATH = "/dev/null"

@@ -243,6 +243,7 @@ fn every_line_of_the_page_is_of_a_mode() {
         "openshift",
         "ambient",
         "criSocket",
+        "evict",
         "controller",
         "untaint",
         "readiness",

@@ -5,9 +5,11 @@
 pub const MILLRACE: &str = "millrace";
 
 /// Words of steps about what only Millrace has.
-const OWN: [&str; 25] = [
+const OWN: [&str; 27] = [
     // Settings, metrics and annotations of its own.
     "millrace",
+    "MILLRACE_RAISE_CNI_VERSION",
+    "EvictUnredirectedPod",
     "SandboxedRuntime",
     "sandboxed runtimes",
     // Choice of a back end.

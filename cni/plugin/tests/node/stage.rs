@@ -62,7 +62,7 @@ impl Stage {
     pub(crate) fn with_agent(self) -> Self {
         let listener = UnixListener::bind(self.dir.join("run/agent.sock")).unwrap();
         let pod = json!({"metadata": {"name": "cart", "namespace": "shop", "uid": "u1", "annotations": self.annotations},
-            "spec": {"containers": [{"name": "app"}, {"name": "istio-proxy", "args": ["proxy", "sidecar"]}]}});
+            "spec": {"securityContext": {}, "containers": [{"name": "app"}, {"name": "istio-proxy", "args": ["proxy", "sidecar"]}]}});
         let answer = json!({"version": 1, "response": "found", "pod": pod}).to_string() + "\n";
         std::thread::spawn(move || {
             for stream in listener.incoming() {
