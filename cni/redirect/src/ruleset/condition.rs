@@ -87,13 +87,19 @@ impl Protocol {
     }
 
     /// The first name of a protocol is the one that is written.
-    const NAMES: [(Self, &'static str); 6] = [
+    const NAMES: [(Self, &'static str); 12] = [
         (Self::Tcp, "tcp"),
         (Self::Udp, "udp"),
         (Self::Other(1), "icmp"),
         (Self::Other(58), "ipv6-icmp"),
         (Self::Other(58), "icmpv6"),
         (Self::Other(132), "sctp"),
+        (Self::Other(2), "igmp"),
+        (Self::Other(33), "dccp"),
+        (Self::Other(47), "gre"),
+        (Self::Other(50), "esp"),
+        (Self::Other(51), "ah"),
+        (Self::Other(136), "udplite"),
     ];
 }
 

@@ -34,7 +34,7 @@ pub(super) fn read(statements: &[Value]) -> FoundRule {
             }
             "match" => {
                 let conditions = condition(body);
-                rule.conditions.extend(conditions.unwrap_or_else(|| vec![unknown(body)]));
+                rule.conditions.extend(conditions.unwrap_or_else(|| unknown(body)));
                 words.push(spell(body));
             }
             "counter" => rule.packets = body.get("packets").and_then(Value::as_u64),
@@ -58,8 +58,12 @@ pub(super) fn read(statements: &[Value]) -> FoundRule {
     rule
 }
 
-fn unknown(body: &Value) -> Condition {
-    Condition::Unknown(spell(body))
+/// A field of a header asks for its protocol, whatever the field is.
+fn unknown(body: &Value) -> Vec<Condition> {
+    let header = body.pointer("/left/payload/protocol").and_then(Value::as_str);
+    let protocol = header.filter(|name| ["tcp", "udp"].contains(name)).and_then(Protocol::from_name);
+    let known = protocol.map(|protocol| Condition::Known(Match::Protocol(protocol)));
+    known.into_iter().chain([Condition::Unknown(spell(body))]).collect()
 }
 
 /// A condition in few words: left side, operation, right side.
@@ -94,12 +98,17 @@ fn plain(value: Option<&Value>) -> String {
 
 /// The conditions of a match, all of which must hold; none if it cannot be judged.
 fn condition(body: &Value) -> Option<Vec<Condition>> {
+    let (left, right) = (body.get("left")?, body.get("right")?);
     let sense = match body.get("op")?.as_str()? {
         "==" | "in" => Sense::Is,
         "!=" => Sense::Not,
+        // None of these bits, which of a state means what a set's `!=` does.
+        "!" if left.get("ct")?.get("key")? == "state" => {
+            let states = states(Sense::Is, right)?.inverted();
+            return Some(vec![Condition::Known(Match::Conntrack(states))]);
+        }
         _ => return None,
     };
-    let (left, right) = (body.get("left")?, body.get("right")?);
     let conditions = if let Some(meta) = left.get("meta") {
         vec![meta_match(meta.get("key")?.as_str()?, sense, right)?]
     } else if let Some(ct) = left.get("ct") {

@@ -59,6 +59,10 @@ impl<'a> Reader<'a> {
                     let rest = self.words.get(start..).unwrap_or_default().join(" ");
                     // Words run in order: a condition behind an action does not keep that from what it does.
                     if self.rule.actions.is_empty() {
+                        // A field of a header asks for its protocol.
+                        let header = self.words.get(start).filter(|word| ["tcp", "udp"].contains(word));
+                        let protocol = header.and_then(|word| Protocol::from_name(word)).map(Match::Protocol);
+                        self.rule.conditions.extend(protocol.map(Condition::Known));
                         self.rule.conditions.push(Condition::Unknown(rest.clone()));
                     }
                     // The rest may end the packet's way as well.
