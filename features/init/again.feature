@@ -5,6 +5,7 @@ Feature: The program of an init container can be called again, and for other end
 
   Background:
     Given pod "outside" outside the mesh
+    And its addresses are IPv4 and IPv6
     And pod "cart" of the mesh
     And its own init container programs its rules
 

@@ -11,24 +11,24 @@ Feature: The version of a list is raised only while every plugin can do it (k3s-
   @mutant:version-not-lowered
   Scenario: A plugin that can no longer do it has the owner's version again
     When the node agent is deployed
-    Then the configuration "10-lab.conflist" contains "'cniVersion': '1.1.0'"
+    Then the configuration "10-lab.conflist" contains "'cniVersion':'1.1.0'"
     When the node's plugin "lab-net" is replaced by one that does not start
-    Then the configuration "10-lab.conflist" contains "'cniVersion': '1.0.0'"
+    Then the configuration "10-lab.conflist" contains "'cniVersion':'1.0.0'"
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
 
   @mutant:version-not-lowered
   Scenario: Without the setting it is the owner's again
     When the node agent is deployed
-    Then the configuration "10-lab.conflist" contains "'cniVersion': '1.1.0'"
+    Then the configuration "10-lab.conflist" contains "'cniVersion':'1.1.0'"
     When its ConfigMap sets "MILLRACE_RAISE_CNI_VERSION" to "false"
-    Then the configuration "10-lab.conflist" contains "'cniVersion': '1.0.0'"
+    Then the configuration "10-lab.conflist" contains "'cniVersion':'1.0.0'"
 
   @mutant:version-kept
   Scenario: The uninstall restores it
     Given pod "outside" outside the mesh
     And pod "cart" of the mesh
     When the node agent is deployed
-    Then the configuration "10-lab.conflist" contains "'cniVersion': '1.1.0'"
+    Then the configuration "10-lab.conflist" contains "'cniVersion':'1.1.0'"
     And TCP from "cart" to "outside" port 8080 passes 15001
     When it is deleted
     And the DaemonSet is deleted

@@ -97,6 +97,7 @@ Feature: Multus on the node, thin and thick (field S16)
       """
       {"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "lab-net"}]}
       """
+    And the node agent is on the host's network
     And the node agent is deployed
     When somebody removes "10-lab.conflist"
     Then the node agent is not ready: "attaches the network of 10-lab.conflist, and it is not there"

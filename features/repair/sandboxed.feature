@@ -8,12 +8,14 @@ Feature: A pod in a guest is never called redirected
     Given a node without the plugin
     And pod "cart" of the mesh
     And its runtime class is "kata-qemu"
-    And it came up unredirected
+    And it runs
     When the node agent is deployed
     Then the node agent tells of it: SandboxedRuntime, "runtime class kata-qemu runs this pod in a guest"
     And its metrics have "millrace_sandboxed_pods 1"
     And its metrics have "millrace_unredirected_pods 0"
-    And the node agent tells of it no RepairedBrokenPod, UnredirectedPod, AlreadyRedirected
+    And the node agent tells of it no RepairedBrokenPod
+    And the node agent tells of it no UnredirectedPod
+    And the node agent tells of it no AlreadyRedirected
     And its namespace holds no rule
 
   @mutant:sandbox-unrecognised

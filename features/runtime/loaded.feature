@@ -44,9 +44,12 @@ Feature: The node agent is ready once the runtime has loaded its entry
     When the node agent is deployed
     Then the node agent is not ready: "no runtime would find a valid network configuration in /"
     And the conflist "87-other.conflist" is as it was, byte for byte
-    When the primary CNI writes its list
+    When somebody writes "15-late.conflist":
+      """
+      {"cniVersion": "1.0.0", "name": "lab", "plugins": [{"type": "lab-net"}]}
+      """
     Then the node agent becomes ready within 10 s
-    And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
+    And the conflist "15-late.conflist" lists "lab-net, istio-cni"
     And the conflist "87-other.conflist" is as it was, byte for byte
 
     Examples:

@@ -53,17 +53,6 @@ Feature: What nobody tells of is told by what the API server refuses
     Then what is installed was not touched
     And another pod of the node agent is ready within 40 s
 
-  @mutant:rotated-is-gone
-  Scenario: A pod that starts between two agents while signing keys are rotated waits
-    Given pod "cart" of the mesh
-    And exposure of pod "cart" is measured
-    When the API server restarts with other signing keys
-    And the kubelet starts the node agent's containers no more
-    And the node agent's pod is evicted
-    And "cart" starts
-    Then it does not start: code 11, "it answered 401"
-    And nothing of pod "cart" has run, and nothing got past
-
   @mutant:refused-for-one-is-gone
   Scenario: A token that is refused for the DaemonSet and accepted for anything else has an account
     When the API server answers 401 on a watch of daemonsets.apps

@@ -182,6 +182,8 @@ fn act(
             }
             admit_deletion(call, key, store)?;
             store.disrupt(key, &options, now)?;
+            // A real API server puts the version of its own change, the condition, in place of the precondition's.
+            let options = DeleteOptions { resource_version: None, ..options };
             store.delete(key, &options, now)?;
             let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
             Ok((StatusCode::CREATED, Outcome::Value(done)))
