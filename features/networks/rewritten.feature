@@ -20,7 +20,7 @@ Feature: The owner of a list writes it at the worst moment (field 4; S8)
       | azure   | 10-azure.conflist   | azure-vnet, portmap          |
       | gke     | 10-gke-ptp.conflist | ptp, portmap, cilium-cni     |
 
-  @mutant:owner-overwritten
+  @millrace @mutant:owner-overwritten
   Scenario: Between our read and our write
     Plugins are asked for their versions where the list's is to be raised: that is when the owner writes the list, and ours is made of a former one.
 
