@@ -45,7 +45,7 @@ Feature: The program of an init container can be called again, and for other end
     And TCP from "cart" to "outside" port 8080 is direct
     And TCP from "cart" to "outside" port 443 passes 15001
 
-  @ipv6 @mutant:family-is-everything
+  @ipv6 @mutant:no-outbound-capture
   Scenario Outline: Native rules for everything of <family> are replaced by those for everything
     Given its addresses are IPv4 and IPv6
     And its mesh's metadata has ISTIO_DUAL_STACK = "true"

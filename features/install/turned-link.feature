@@ -3,7 +3,7 @@ Feature: Directories of the node behind a link that turns (k3s-10931)
   k3s keeps the programs of each release in a directory of its own, and an upgrade turns a link to the new one. What is mounted for the agent
   stays the former directory, where no runtime looks any more.
 
-  @mutant:turned-link-unseen
+  @mutant:orphan-stays
   Scenario: The plugin gets to where the link leads now
     Given the plugins' directory is a link to "v1"
     And pod "outside" outside the mesh
