@@ -221,6 +221,9 @@ fn repair(
         PodOutcome::Wrong(lacks) | PodOutcome::Unredirected(lacks) => {
             return Ok(PodOutcome::Unproven { written, why: lacks.join("; ") });
         }
+        PodOutcome::Overtaken(rules) if written == Written::Unchanged => {
+            return Ok(PodOutcome::Overtaken(rules));
+        }
         PodOutcome::Overtaken(rules) => rules,
         _ => Vec::new(),
     };

@@ -17,7 +17,7 @@ use redirect::generate::ruleset;
 use redirect::host::is_ordinary;
 use redirect::packet::{Outcome, Packet};
 use redirect::ruleset::{Family, Ruleset};
-use redirect::verdict::{FoundStep, FoundVerdict, found_verdict, verdict};
+use redirect::verdict::{found_verdict, verdict};
 use rustix::io::Errno;
 
 use super::ask::{Evidence, Proven};
@@ -110,15 +110,15 @@ enum Sending {
     Unsent(Errno),
 }
 
-/// Sends one packet and checks that the counter of a rule that redirects it rises. If the verdict on it cannot be decided, the counters
-/// decide.
+/// Sends one packet and checks that the counters of the rules that redirect it rise: the rule that decides on a redirected packet may be a later
+/// one, of another hook, without a counter.
 fn send(packet: &Sent, port: u16) -> Result<Sending, Unproven> {
     let found = look()?;
     let expected = expected(&found, &packet.packet, port);
-    let before = count(&found, &expected, &packet.packet, port);
-    if let Expected::Otherwise = expected {
+    if expected == Expected::Otherwise {
         return Err(Unproven::Otherwise { to: packet.to, port });
     }
+    let before = count(&found, &packet.packet, port);
     let unsent = match packet.send() {
         // Refused: nobody listens on the proxy's port yet.
         Ok(()) | Err(Errno::INPROGRESS | Errno::CONNREFUSED) => None,
@@ -126,48 +126,37 @@ fn send(packet: &Sent, port: u16) -> Result<Sending, Unproven> {
         Err(Errno::PERM) => Some(Errno::PERM),
         Err(errno) => return Ok(Sending::Unsent(errno)),
     };
-    let after = count(&look()?, &expected, &packet.packet, port);
-    let counted = before.zip(after).is_some_and(|(before, after)| after > before);
+    if count(&look()?, &packet.packet, port) > before {
+        return Ok(Sending::Counted);
+    }
     match (expected, unsent) {
-        _ if counted => Ok(Sending::Counted),
         (Expected::Undecided(cause), _) => Ok(Sending::Undecided(cause)),
         (_, Some(errno)) => Ok(Sending::Unsent(errno)),
-        (Expected::By(_) | Expected::Otherwise, None) => Err(Unproven::Uncounted { to: packet.to, port }),
+        (_, None) => Err(Unproven::Uncounted { to: packet.to, port }),
     }
 }
 
 /// Verdict of the rules that are there on a packet that is to be redirected.
 #[derive(Debug, PartialEq, Eq)]
 enum Expected {
-    /// This rule redirects it.
-    By(FoundStep),
+    Redirected,
     /// It depends on a rule that cannot be judged.
     Undecided(String),
-    /// It is not redirected.
     Otherwise,
 }
 
 fn expected(found: &FoundRules, packet: &Packet, port: u16) -> Expected {
-    let FoundVerdict { outcome, mut steps } = found_verdict(found, packet);
-    match outcome {
-        Ok(Outcome::Redirected { port: to }) if to == port => {
-            steps.pop().map_or(Expected::Otherwise, Expected::By)
-        }
+    match found_verdict(found, packet).outcome {
+        Ok(outcome) if outcome == (Outcome::Redirected { port }) => Expected::Redirected,
         Ok(_) => Expected::Otherwise,
         Err(undecided) => Expected::Undecided(undecided.to_string()),
     }
 }
 
-/// Packets that the expected rule counted; of a packet without one, that all rules counted that redirect its family to `port`.
-fn count(found: &FoundRules, expected: &Expected, packet: &Packet, port: u16) -> Option<u64> {
-    let Expected::By(rule) = expected else {
-        let tables = found.tables.iter().filter(|table| table.family.covers(packet.family()));
-        let rules = tables.flat_map(|table| table.chains.iter().flat_map(|chain| &chain.rules));
-        let redirecting = rules.filter(|rule| rule.actions.contains(&Action::Redirect(port)));
-        return Some(redirecting.filter_map(|rule| rule.packets).sum());
-    };
-    let table =
-        found.tables.iter().find(|table| (table.family, &table.name) == (rule.family, &rule.table))?;
-    let chain = table.chains.iter().find(|chain| chain.name == rule.chain)?;
-    chain.rules.get(rule.position.checked_sub(1)?)?.packets
+/// Packets that the rules counted that redirect the packet's family to `port`.
+fn count(found: &FoundRules, packet: &Packet, port: u16) -> u64 {
+    let tables = found.tables.iter().filter(|table| table.family.covers(packet.family()));
+    let rules = tables.flat_map(|table| table.chains.iter().flat_map(|chain| &chain.rules));
+    let redirecting = rules.filter(|rule| rule.actions.contains(&Action::Redirect(port)));
+    redirecting.filter_map(|rule| rule.packets).sum()
 }

@@ -72,6 +72,10 @@ impl Controller {
                 known.due = Some(now);
                 return;
             }
+            ActionResult::Repaired(PodOutcome::Overtaken(rules)) => {
+                out.push(RepairAction::Ended(policy, RepairResult::Skip, took));
+                return known.overtaken(rules, (now, at), out);
+            }
             ActionResult::Accepted | ActionResult::Vanished => return,
             ActionResult::Held(why) => {
                 out.push(RepairAction::Ended(policy, RepairResult::Skip, took));
@@ -123,6 +127,10 @@ impl Controller {
                     known.due = Some(now);
                     return;
                 }
+            }
+            ActionResult::Repaired(PodOutcome::Overtaken(rules)) => {
+                out.push(RepairAction::Ended(policy, RepairResult::Skip, now.saturating_sub(since)));
+                return known.overtaken(rules, (now, at), out);
             }
             ActionResult::Repaired(PodOutcome::Unredirected(_)) => {}
             _ if known.broken.is_some() => {}

@@ -90,6 +90,23 @@ fn a_pod_whose_rules_are_overtaken_is_named_and_counted_and_left_alone() {
 }
 
 #[test]
+fn a_pod_whose_validation_failed_and_whose_rules_are_overtaken_is_named_and_kept() {
+    let overtaken = PodOutcome::Overtaken(vec!["rule 1 of ip kv pre".to_owned()]);
+    let named = "tell a: Overtaken(\"rule 1 of ip kv pre\")";
+    for policy in [RepairPolicy::Delete, RepairPolicy::Label] {
+        let mut play = Play::new(&[policy]);
+        play.verified = Some(overtaken.clone());
+        let acts = play.acts(0, event(&pod("a", 0)));
+        assert_eq!(acts, [&format!("{policy:?} skip after 0s"), named, "unredirected: 1"]);
+        assert_eq!(play.acts(300, RepairEvent::Tick), [""; 0]);
+    }
+    let mut play = Play::new(&[RepairPolicy::Repair]);
+    assert_eq!(play.acts(0, event(&pod("a", 0))), ["Repair a"]);
+    let acts = play.done(1, "a", ActionResult::Repaired(overtaken));
+    assert_eq!(acts, ["Repair skip after 1s", named, "unredirected: 1"]);
+}
+
+#[test]
 fn a_pod_with_a_guest_is_looked_at_each_minute() {
     let looks = |annotations: Value| {
         let mut play = Play::new(&[]);

@@ -87,7 +87,7 @@ impl Survey {
     }
 
     /// Takes the outcome of a survey; returns an event. Whoever runs a guest in a pod writes rules for it long after ADD.
-    fn looked(&mut self, outcome: Option<PodOutcome>, has_guest: bool, now: Time) -> Option<News> {
+    pub(super) fn looked(&mut self, outcome: Option<PodOutcome>, has_guest: bool, now: Time) -> Option<News> {
         self.suspected = outcome.is_none();
         match outcome {
             Some(PodOutcome::Right) => {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use redirect::sandbox::{Sandboxed, by_class};
 
 use super::owners;
@@ -12,7 +13,7 @@ use super::survey::Survey;
 use super::{Enrolled, News, RepairAction, Step, Time};
 use crate::metrics::RepairResult;
 use crate::pods::NodePod;
-use crate::repair::ask::Written;
+use crate::repair::ask::{PodOutcome, Written};
 use crate::repair::detect::{Broken, RepairScope};
 use crate::settings::{RepairPolicy, RepairSettings};
 
@@ -99,6 +100,21 @@ impl Tracked {
             out.push(RepairAction::Tell(Arc::clone(&self.pod), News::Sandboxed(sandboxed.clone())));
         }
         self.sandbox = Some(sandboxed);
+    }
+
+    /// Its rules are right, and foreign ones take packets before them: neither writing ours again nor another pod in its place helps.
+    pub(super) fn overtaken(
+        &mut self,
+        rules: Vec<String>,
+        (now, at): (Time, Timestamp),
+        out: &mut Vec<RepairAction>,
+    ) {
+        if let Some(news) = self.survey.looked(Some(PodOutcome::Overtaken(rules)), false, now) {
+            out.push(RepairAction::Tell(Arc::clone(&self.pod), news));
+        }
+        self.right = Some(Right::new(at, self.broken.as_ref().map(|broken| &broken.run)));
+        self.attempts += 1;
+        self.failures = 0;
     }
 
     /// Recognises a guest by the pod's RuntimeClass.
