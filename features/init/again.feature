@@ -45,11 +45,12 @@ Feature: The program of an init container can be called again, and for other end
     And TCP from "cart" to "outside" port 8080 is direct
     And TCP from "cart" to "outside" port 443 passes 15001
 
-  @ipv6 @mutant:no-outbound-capture
+  @ipv6 @mutant:family-is-everything
   Scenario Outline: Native rules for everything of <family> are replaced by those for everything
     Given its addresses are IPv4 and IPv6
     And its mesh's metadata has ISTIO_DUAL_STACK = "true"
-    When its init container "istio-init" runs again with "--native-nftables -i <range>"
+    When its init container "istio-init" runs again with "--native-nftables -i *"
+    And its init container "istio-init" runs again with "--native-nftables -i <range>"
     Then it ends with exit code 0 and says "rules replaced backend=nft "
     When its init container "istio-init" runs again with "--native-nftables -i *"
     Then it ends with exit code 0 and says "rules replaced backend=nft "

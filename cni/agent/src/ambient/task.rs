@@ -15,7 +15,7 @@ use crate::metrics::{Metrics, Watched};
 use crate::pods::{NodePod, PodEvent, Pods};
 use crate::settings::Settings;
 
-/// What it needs.
+/// Inputs of the ambient task.
 #[derive(Debug, Clone)]
 pub struct AmbientContext {
     pub settings: watch::Receiver<Arc<Settings>>,

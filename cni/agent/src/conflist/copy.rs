@@ -103,7 +103,7 @@ pub fn owner(now: &DirectorySnapshot, name: &str) -> Option<String> {
     // `X.conflist` of `X.conf`, and `X.conf.conflist` or `X.json.conflist` where a foreign list had that name or sorted before it.
     let places = [name.strip_suffix("list"), name.strip_suffix(".conflist")].into_iter().flatten();
     let place = places.filter(is_single).find(|owner| !list.ours().is_empty() && is_made(owner));
-    // A copy whose entry, and with it the mark, somebody took out.
+    // A copy without our entry: a foreign writer removed it, and the mark with it.
     let stripped = || {
         let stem = name.rsplit_once(ENDING)?.0;
         let owners = now.files.keys().map(String::as_str).filter(|owner| owner.starts_with(stem));

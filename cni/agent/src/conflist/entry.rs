@@ -94,7 +94,7 @@ fn made(settings: &Settings) -> Result<Map<String, Value>, EntryError> {
         }
         keys.extend(template);
     }
-    // What an agent notes in its entry is no setting.
+    // Marks in our entry, not settings.
     for noted in [copy::MARK, splice::OWNERS_VERSION] {
         keys.remove(noted);
     }

@@ -31,8 +31,8 @@ pub(super) fn step(chain: &ChainSettings, now: &DirectorySnapshot, name: &str) -
     Some(Step::Write { name: name.to_owned(), text, mode: FileMode::Of(name.to_owned()) })
 }
 
-/// True if a list is a copy to be removed whole. One known by its name alone may be somebody's only network, so it stays; so does the one that Multus
-/// found as the first file and has in its configuration by its path: without it no pod of the node would start.
+/// True if a list is a copy that the uninstall removes whole. Two kinds stay, since without them no pod of the node may start: a list that only its
+/// name marks as a copy, and a copy whose path is Multus' `clusterNetwork`.
 fn goes(chain: &ChainSettings, now: &DirectorySnapshot, name: &str, document: &Document<'_>) -> bool {
     let path = format!("/{name}\"");
     let is_referred_to =

@@ -32,7 +32,7 @@ fn directory(path: Option<&str>, files: &[(&str, &str)]) -> DirectorySnapshot {
     }
 }
 
-/// What comes of Multus' file, the first of a directory; empty if our plugin is called.
+/// Reason why Multus, as the first file, does not call our plugin; empty if it does.
 fn called(multus: &str, now: &DirectorySnapshot) -> String {
     let document = Document::parse(multus).unwrap();
     let multus = Multus::of(now, &document).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Networks of a directory, by name: an ADD says which one the runtime goes by.
+//! Networks of a CNI directory by name. The name in an ADD shows which of them the runtime uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 

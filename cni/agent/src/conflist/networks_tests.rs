@@ -122,7 +122,7 @@ const LISTS: [&str; 4] = [
     r#"{"plugins":[]}"#,
 ];
 
-/// What an owner does: writes a text under a name, or removes the file; then agents of these settings look at the directory, or none does.
+/// A change by the owner (write or remove a file), and the settings of the agents that reconcile afterwards; empty if no agent runs.
 #[derive(Debug, Clone)]
 struct Change {
     name: &'static str,

@@ -250,7 +250,7 @@ fn a_copy_has_the_mode_of_its_owners_file() {
     }
 }
 
-/// Whether the agent sees the removal, or finds it at its start, is the same to a plan.
+/// A running agent and a starting one make the same plan.
 #[test]
 fn a_copy_is_removed_with_its_owners_file() {
     let named = ChainSettings { conf_name: "10-flannel.conf".to_owned(), ..chain() };
@@ -706,7 +706,7 @@ fn a_raised_version_is_the_owners_again_when_it_has_to_be() {
         leave::steps(&chain(), &now).iter().for_each(|step| take(&mut now, step));
         assert_eq!(now, directory(&[(name, KINDNET)]), "the owner's bytes");
     }
-    // What the owner writes counts, our entry in it or not.
+    // A version that the owner writes beside our entry becomes the owner's version.
     let older = raised.text(name).unwrap().replacen("1.1.0", "1.0.0", 1);
     let mut now = directory(&[(name, &older)]);
     leave::steps(&chain(), &now).iter().for_each(|step| take(&mut now, step));

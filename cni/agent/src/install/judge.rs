@@ -126,7 +126,7 @@ impl Judge {
         } else if was_installed && self.file() == Some(file) {
             return runtime.networks(&report.networks);
         } else {
-            // Another agent's, or right by what others did.
+            // Another agent's node, or a foreign change that made the directory right.
             before(now, report.unchanged)
         };
         let file = settings.places.shown(&settings.places.net_dir).join(file).display().to_string();

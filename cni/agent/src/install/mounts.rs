@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::settings::Places;
 
-/// What was seen of each directory.
+/// Observed state of each mounted directory, by path.
 #[derive(Debug, Default)]
 pub struct Mounts {
     /// Mount and path in its file system.
@@ -146,7 +146,7 @@ mod tests {
     fn a_link_that_turns_is_seen_by_who_saw_where_it_led() {
         let mount = Path::new("/host/opt/cni/bin");
         let (mounted, other) = ((1, 10), (1, 20));
-        // What the node's processes see at the path, look by look, and whether that is a link that was turned.
+        // Directories at the node's path in each pass; true if the last pass finds a turned link.
         type Looks<'a> = &'a [(&'a [DirectoryId], bool)];
         let table: [Looks<'_>; 6] = [
             &[(&[mounted], false), (&[mounted], false)],

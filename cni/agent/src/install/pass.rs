@@ -29,7 +29,7 @@ pub enum ConflistError {
     /// No entry to install.
     #[error(transparent)]
     Entry(#[from] EntryError),
-    /// Needs an action of somebody else, in this directory.
+    /// The user or the primary CNI has to change this directory.
     #[error("{}", .0.within(.1))]
     NotRight(NotRight, PathBuf),
     /// A configuration that names a plugin which is not there would stop every pod.

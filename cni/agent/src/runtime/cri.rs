@@ -51,7 +51,7 @@ pub enum AskError {
     Malformed(#[from] CriError),
 }
 
-/// Asks.
+/// State of the runtime behind `socket`, within [`LIMIT`].
 ///
 /// # Errors
 /// There is no answer that can be read in time.
@@ -102,15 +102,7 @@ async fn status(socket: &Path) -> Result<Vec<u8>, AskError> {
         }
         Ok(all)
     };
-    tokio::pin!(exchange);
-    tokio::select! {
-        done = &mut exchange => done,
-        // It ends after the last response as well, which then is there.
-        ended = connection => {
-            ended?;
-            exchange.await
-        }
-    }
+    over(connection, exchange).await
 }
 
 /// Checks `grpc-status`, if it is there: a call that fails at once has it among the headers, another one among the trailers.
@@ -139,11 +131,20 @@ async fn configuration(socket: &Path) -> Result<Option<String>, AskError> {
         let body = body.map_err(|_| AskError::TooLong)?.to_bytes();
         Ok(Some(String::from_utf8_lossy(&body).into_owned()))
     };
+    over(connection, exchange).await
+}
+
+/// Result of an exchange over a connection, which it drives.
+async fn over<T, E: Into<AskError>>(
+    connection: impl Future<Output = Result<(), E>>,
+    exchange: impl Future<Output = Result<T, AskError>>,
+) -> Result<T, AskError> {
     tokio::pin!(exchange);
     tokio::select! {
         done = &mut exchange => done,
+        // The connection may end after the last response, which the exchange then has.
         ended = connection => {
-            ended?;
+            ended.map_err(Into::into)?;
             exchange.await
         }
     }

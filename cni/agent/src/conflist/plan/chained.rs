@@ -39,8 +39,8 @@ impl DesiredConflist<'_> {
         Ok(Plan { steps, then })
     }
 
-    /// The file that runtimes use without ours. Our plugin alone is none: as the first it would leave pods without a network, so it is removed.
-    /// Another installer's list of the usual name is one only as long as there is no other.
+    /// First network in the directory that is not a copy. A file with our plugin alone is removed: read first, it would leave pods without a network.
+    /// Another installer's `02-istio-cni.conflist` is the network only if the directory has no other.
     fn first(&self, now: &DirectorySnapshot, steps: &mut Vec<Step>) -> Result<String, Stopped> {
         let (mut left_over, mut broken) = (None, None);
         for (name, document) in now.usable() {
