@@ -29,8 +29,12 @@ pub mod unused;
 #[cfg(test)]
 mod change_tests;
 #[cfg(test)]
+mod copy_tests;
+#[cfg(test)]
 mod networks_tests;
 #[cfg(test)]
 mod plan_tests;
+#[cfg(test)]
+mod raise_tests;
 
 pub use crate::settings::{NEWEST, OUR_TYPE};
