@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use k8s_openapi::jiff::Timestamp;
 use redirect::sandbox::{Sandboxed, by_class};
 
 use super::owners;
