@@ -58,11 +58,8 @@ impl Controller {
                     true => RepairResult::Success,
                     false => RepairResult::Unproven,
                 };
-                let known_of_open = (!open.text.is_empty()).then(|| format!("; {}", open.text));
-                let known_of_each =
-                    families.iter().map(|one| format!("; {one}")).chain(known_of_open).collect::<String>();
                 out.push(RepairAction::Ended(policy, result, took));
-                known.repaired(written, result, format!("back end {backend}{known_of_each}"), out);
+                known.repaired(written, result, proofs(&backend, &families, &open.text), out);
                 known.right = Some(Right::new(at, known.broken.as_ref().map(|broken| &broken.run)));
                 return;
             }
@@ -110,14 +107,8 @@ impl Controller {
         let (policy, since, seen) = (busy.policy, busy.since, busy.seen);
         match done {
             ActionResult::Repaired(PodOutcome::Proven { written, backend, families, .. }) => {
-                let known_of_each = families.iter().map(|one| format!("; {one}")).collect::<String>();
                 out.push(RepairAction::Ended(policy, RepairResult::Skip, now.saturating_sub(since)));
-                known.repaired(
-                    written,
-                    RepairResult::Skip,
-                    format!("back end {backend}{known_of_each}"),
-                    out,
-                );
+                known.repaired(written, RepairResult::Skip, proofs(&backend, &families, ""), out);
                 known.right = Some(Right::new(at, known.broken.as_ref().map(|broken| &broken.run)));
                 return;
             }
@@ -189,6 +180,13 @@ impl Controller {
             known.due = Some(now + after(known.attempts));
         }
     }
+}
+
+/// Back end, the proof of each family, and the report on open connections, if any.
+fn proofs(backend: &str, families: &[Proven], open: &str) -> String {
+    let families = families.iter().map(|one| format!("; {one}"));
+    let open = (!open.is_empty()).then(|| format!("; {open}"));
+    format!("back end {backend}{}", families.chain(open).collect::<String>())
 }
 
 /// Reason of a repair that was not verified.
