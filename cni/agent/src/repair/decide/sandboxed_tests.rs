@@ -96,12 +96,12 @@ fn a_pod_whose_validation_failed_and_whose_rules_are_overtaken_is_named_and_kept
     for policy in [RepairPolicy::Delete, RepairPolicy::Label] {
         let mut play = Play::new(&[policy]);
         play.verified = Some(overtaken.clone());
-        let acts = play.acts(0, event(&pod("a", 0)));
+        let acts = play.acts(0, event(&pod("a", 1)));
         assert_eq!(acts, [&format!("{policy:?} skip after 0s"), named, "unredirected: 1"]);
         assert_eq!(play.acts(300, RepairEvent::Tick), [""; 0]);
     }
     let mut play = Play::new(&[RepairPolicy::Repair]);
-    assert_eq!(play.acts(0, event(&pod("a", 0))), ["Repair a"]);
+    assert_eq!(play.acts(0, event(&pod("a", 1))), ["Repair a"]);
     let acts = play.done(1, "a", ActionResult::Repaired(overtaken));
     assert_eq!(acts, ["Repair skip after 1s", named, "unredirected: 1"]);
 }
