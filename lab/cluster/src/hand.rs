@@ -169,6 +169,12 @@ pub trait Hand: fmt::Debug + Send + Sync {
         }
     }
 
+    /// Opens a TCP connection that stays open, and asks on it again and again. Each answer may take as long as `deadline`.
+    async fn keep(&self, network: Network, traffic: Traffic, deadline: Duration) -> Handed<Kept> {
+        let work = Work::Keep { network, traffic, deadline_ms: milliseconds(deadline) };
+        Ok(Kept(self.follow(work).await?))
+    }
+
     /// Sends a segment that belongs to no connection; says what came back.
     async fn stray(&self, network: Network, stray: Stray, deadline: Duration) -> Handed<StrayEnding> {
         let work = Work::Stray { network, stray, deadline_ms: milliseconds(deadline) };
@@ -269,6 +275,24 @@ impl Held {
     /// The hand is gone.
     pub async fn release(self) -> Handed<()> {
         self.0.stop().await.map(drop)
+    }
+}
+
+/// A connection that is kept open until this ends.
+#[derive(Debug)]
+pub struct Kept(Box<dyn Follow>);
+
+impl Kept {
+    /// The next answer on it, waited for; `Err` in it is why there are none any more.
+    ///
+    /// # Errors
+    /// The hand is gone.
+    pub async fn next(&mut self) -> Handed<Result<traffic::Answer, String>> {
+        match self.0.next().await? {
+            Answer::Heard(answer) => Ok(Ok(answer)),
+            Answer::Cut(why) => Ok(Err(why)),
+            other => Err(unexpected(&other)),
+        }
     }
 }
 

@@ -50,8 +50,14 @@ async fn accept(listener: TcpListener, port: u16) {
 }
 
 async fn serve(mut stream: TcpStream, answer: Answer) -> io::Result<()> {
-    line::read(&mut stream).await?;
-    line::write(&mut stream, &answer).await
+    loop {
+        let asked = line::read(&mut stream).await?;
+        line::write(&mut stream, &answer).await?;
+        // Only a client that says so asks again: the others' connections are closed from here, which leaves their ports free.
+        if line::AGAIN.strip_suffix(b"\n") != Some(asked.as_bytes()) {
+            return Ok(());
+        }
+    }
 }
 
 async fn datagrams(socket: UdpSocket, port: u16) -> io::Result<()> {

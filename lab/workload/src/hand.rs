@@ -9,6 +9,7 @@
 //! | [`programs`] | runs programs, in any network, with any user and capabilities |
 //! | [`place`] | finds and enters the network of a pod |
 //! | [`traffic`] | sends traffic, reads and compares rules, in any network |
+//! | [`kept`] | keeps a connection open |
 //! | [`watch`] | follows changes of files |
 //! | [`capture`], [`decode`] | follows packets; reads their headers |
 
@@ -16,6 +17,7 @@ pub mod ask;
 pub mod capture;
 pub mod decode;
 pub mod files;
+pub mod kept;
 pub mod place;
 pub mod programs;
 pub mod traffic;
@@ -77,7 +79,7 @@ fn stops(order: &Order, following: &Following) -> io::Result<Option<PipeReader>>
     let mut following = following.lock();
     match &order.work {
         Work::Stop { order } => drop(following.remove(order)),
-        Work::Watch { .. } | Work::Capture { .. } | Work::Lock { .. } => {
+        Work::Watch { .. } | Work::Capture { .. } | Work::Keep { .. } | Work::Lock { .. } => {
             let (stopped, stop) = io::pipe()?;
             following.insert(order.id, stop);
             return Ok(Some(stopped));
@@ -114,6 +116,9 @@ async fn carry_out(work: Work, asker: Asker, stopped: Option<PipeReader>) -> io:
             traffic::send(network, traffic, Duration::from_millis(deadline_ms))
                 .await
                 .map_err(io::Error::other)
+        }
+        Work::Keep { network, traffic, deadline_ms } => {
+            kept::follow(network, traffic, Duration::from_millis(deadline_ms), asker, stopped).await
         }
         Work::Stray { network, stray, deadline_ms } => {
             traffic::stray(network, stray, Duration::from_millis(deadline_ms)).await.map_err(io::Error::other)

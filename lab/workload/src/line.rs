@@ -11,6 +11,9 @@ use tokio::io::{
 /// First message of a client. Its content is ignored.
 pub const HELLO: &[u8] = b"{\"hello\":1}\n";
 
+/// Message of a client that asks again on the same connection.
+pub const AGAIN: &[u8] = b"{\"again\":1}\n";
+
 /// The longest line anybody here reads; an answer has a few hundred bytes.
 const LIMIT: u64 = 64 * 1024;
 

@@ -45,6 +45,10 @@ pub enum Answer {
     Counts(Counts),
     /// Who answered.
     Answers(Vec<traffic::Answer>),
+    /// Who answered on a connection that is kept open.
+    Heard(traffic::Answer),
+    /// Why a connection that was kept open is so no longer.
+    Cut(String),
     /// Of a stray segment.
     Ending(StrayEnding),
     /// Rules and policy routes.
@@ -57,7 +61,7 @@ impl Answer {
     /// True if others to the same order follow.
     #[must_use]
     pub fn has_next(&self) -> bool {
-        matches!(self, Self::Following | Self::Change(_) | Self::Packet(_))
+        matches!(self, Self::Following | Self::Change(_) | Self::Packet(_) | Self::Heard(_))
     }
 }
 

@@ -123,6 +123,16 @@ pub enum Work {
         /// Time for each answer, in milliseconds.
         deadline_ms: u64,
     },
+    /// Opens a TCP connection and asks on it again and again: [`super::Answer::Following`], [`super::Answer::Heard`] each time, and at last
+    /// [`super::Answer::Cut`], or [`super::Answer::Done`] if it was stopped before.
+    Keep {
+        /// Network namespace.
+        network: Network,
+        /// The connection; its user and group are those of the node.
+        traffic: Traffic,
+        /// Time for each answer, in milliseconds.
+        deadline_ms: u64,
+    },
     /// Sends a segment that belongs to no connection: [`super::Answer::Ending`].
     Stray {
         /// Network namespace.
@@ -159,7 +169,7 @@ pub enum Work {
         /// User and group. Whoever is not root may open every file (`CAP_DAC_OVERRIDE`), and nothing else.
         owner: (u32, u32),
     },
-    /// Stops an order of [`Work::Watch`], [`Work::Capture`] or [`Work::Lock`].
+    /// Stops an order of [`Work::Watch`], [`Work::Capture`], [`Work::Keep`] or [`Work::Lock`].
     Stop {
         /// Its number.
         order: u64,
@@ -188,6 +198,7 @@ impl Work {
             }
             Self::Capture { network, .. }
             | Self::Send { network, .. }
+            | Self::Keep { network, .. }
             | Self::Stray { network, .. }
             | Self::Inspect { network }
             | Self::Compare { network, .. } => network.path_mut().into_iter().collect(),
@@ -215,6 +226,7 @@ impl Work {
             | Self::Run(_)
             | Self::Capture { .. }
             | Self::Send { .. }
+            | Self::Keep { .. }
             | Self::Stray { .. }
             | Self::Inspect { .. }
             | Self::Compare { .. }
@@ -243,6 +255,7 @@ impl fmt::Display for Work {
             Self::Watch { path } => write!(out, "watch {}", path.display()),
             Self::Capture { network, .. } => write!(out, "capture packets of {network}"),
             Self::Send { network, .. } => write!(out, "send traffic from {network}"),
+            Self::Keep { network, .. } => write!(out, "keep a connection open from {network}"),
             Self::Stray { network, stray, .. } => write!(out, "send {stray:?} from {network}"),
             Self::Inspect { network } => write!(out, "list the rules of {network}"),
             Self::Compare { network, .. } => write!(out, "compare the rules of {network}"),

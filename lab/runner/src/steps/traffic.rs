@@ -4,6 +4,7 @@
 
 pub mod captured;
 mod foretold;
+pub mod kept;
 mod words;
 
 use std::net::{IpAddr, SocketAddr};

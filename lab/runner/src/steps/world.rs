@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::hand::Held;
+use cluster::hand::{Held, Kept};
 use cluster::{
     Answer, ChainFailure, CniAnswer, LabError, Leftovers, LiveNetwork, NodePlan, PodName, PodStart, Traffic,
     Workload,
@@ -22,6 +22,7 @@ use crate::chart::Rendered;
 use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::pod::Pod;
+use crate::sealed::Sealed;
 use crate::steps::agent::{self, AgentPlan};
 use crate::steps::call::CallPlan;
 use crate::steps::configuration::Watched;
@@ -47,6 +48,8 @@ pub struct Lab {
     pub session: Option<Session>,
     /// Cache of renderings.
     pub rendered: Rendered,
+    /// Files that must stay what they are.
+    pub sealed: Sealed,
 }
 
 impl Lab {
@@ -56,9 +59,10 @@ impl Lab {
         catalogue: Arc<Catalogue>,
         ledger: Ledger,
         session: Option<Session>,
+        sealed: Sealed,
     ) -> Arc<Self> {
         let rendered = Rendered::with(plan.args.agent_image.as_deref());
-        Arc::new(Self { plan, catalogue, ledger, session, rendered })
+        Arc::new(Self { plan, catalogue, ledger, session, rendered, sealed })
     }
 }
 
@@ -123,6 +127,8 @@ pub struct LabWorld {
     pub watched: Option<Watched>,
     /// Captured packets of a pod.
     pub captured: Option<Captured>,
+    /// Connections that pods keep open, by pod and sender.
+    pub kept: BTreeMap<(String, String), Kept>,
     /// What of a pod gets past its rules.
     pub exposure: Option<Measure>,
     /// Deployment of the node agent.
@@ -286,6 +292,7 @@ impl LabWorld {
     /// Takes the world down. What is left is said, because it would be there for the next scenario to trip over.
     pub async fn end(&mut self) -> Result<Leftovers, String> {
         (self.watched, self.captured, self.exposure) = (None, None, None);
+        self.kept.clear();
         let mut left = Leftovers::default();
         for denial in std::mem::take(&mut self.agent.denials) {
             left.note(denial.undo().await);

@@ -35,6 +35,7 @@ pub(crate) fn carry_out(work: Work) -> io::Result<Answer> {
         | Work::Watch { .. }
         | Work::Capture { .. }
         | Work::Send { .. }
+        | Work::Keep { .. }
         | Work::Stray { .. }
         | Work::Inspect { .. }
         | Work::Compare { .. }
