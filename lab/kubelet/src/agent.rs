@@ -14,11 +14,13 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use crate::error::Error;
 use crate::process::{Process, Program};
+use crate::view::Viewed;
 
 #[derive(Debug)]
 pub struct Agent {
     workload: PathBuf,
     netns: PathBuf,
+    view: Viewed,
     socket: PathBuf,
     pods: PathBuf,
     /// Log of the requests to all stand-ins so far, one on each line.
@@ -31,12 +33,18 @@ impl Agent {
     ///
     /// # Errors
     /// A directory cannot be made.
-    pub fn new(workload: &Path, netns: &Path, run_dir: &Path, directory: &Path) -> Result<Self, Error> {
+    pub fn new(
+        workload: &Path,
+        (netns, view): (&Path, &Viewed),
+        run_dir: &Path,
+        directory: &Path,
+    ) -> Result<Self, Error> {
         let pods = directory.join("pods");
         fs::create_dir_all(&pods).map_err(Error::file("make", &pods))?;
         Ok(Self {
             workload: workload.to_owned(),
             netns: netns.to_owned(),
+            view: view.clone(),
             socket: run_dir.join(SOCKET),
             pods,
             record: directory.join("requests"),
@@ -62,7 +70,9 @@ impl Agent {
             [&self.socket, &self.pods, &self.record].map(|path| path.display().to_string());
         let how = how.as_str().unwrap_or_default();
         let args = ["agent", "--socket", &socket, "--pods", &pods, "--record", &record, "--how", how];
-        let started = Process::start(&Program::new(&self.workload, args), &self.netns).await?;
+        // The plugin asks the kernel for the process at the other end, which it sees if that is the node's.
+        let program = Program { view: Some(self.view.now()), ..Program::new(&self.workload, args) };
+        let started = Process::start(&program, &self.netns).await?;
         if let Some(exit) = started.ready(deadline).await? {
             let why = format!("ended with {exit:?}: {:?}", started.output().lines());
             return Err(Error::Process { program: self.workload.clone(), why });

@@ -18,7 +18,6 @@ use crate::error::Error;
 use crate::life;
 use crate::node::NetnsNode;
 use crate::pace;
-use crate::pids::Pids;
 use crate::pod::Plan;
 use crate::sandbox::Sandbox;
 use crate::slot::{Parts, Slot, Stage};
@@ -126,8 +125,7 @@ impl NetnsNode {
         if configuration == Configuration::IsLost {
             volumes::empty(&self.paths.conf_dir, &[])?;
         }
-        let first = Pids::start(&self.options.binaries.workload, self.netns.path(), self.host.root()).await?;
-        *self.pids.lock() = Arc::new(first);
+        self.view.replace(self.look().await?);
         self.chain.restart()?;
         self.chain.start_beside(&[]).await?;
         self.forget_network();

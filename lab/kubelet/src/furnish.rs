@@ -19,11 +19,11 @@ use crate::node::{NetnsNode, PLUGIN};
 use crate::options::SERVICE;
 use crate::output::Output;
 use crate::pace;
-use crate::pids::Pids;
 use crate::pod::{Binaries, Plan, Planned};
 use crate::process::{Process, Program};
 use crate::rootfs::{Mount, Root};
 use crate::sandbox::Sandbox;
+use crate::view::View;
 
 /// Where a container with a root of its own has the program that it runs.
 const IMAGE: &str = "/image";
@@ -46,7 +46,7 @@ pub struct Shared {
     /// Addresses of the node.
     host: Vec<IpAddr>,
     resolv_conf: PathBuf,
-    pids: Arc<Pids>,
+    view: Arc<View>,
     /// For containers with a root of their own.
     rooted: Option<Rooted>,
 }
@@ -81,7 +81,7 @@ impl NetnsNode {
             addresses: sandbox.addresses().to_vec(),
             host: self.addresses(),
             resolv_conf: self.write_resolv_conf(plan)?,
-            pids: self.pids(),
+            view: self.view.now(),
             rooted,
         })
     }
@@ -98,11 +98,6 @@ impl NetnsNode {
         let made = Credentials::new(&self.access, &plan.service_account, &plan.pod, directory, TOKEN_LIFE);
         let made = made.await?;
         Ok(Arc::clone(&kept.insert(Kept::new(made)).credentials))
-    }
-
-    /// Pid namespace of the node.
-    pub(crate) fn pids(&self) -> Arc<Pids> {
-        Arc::clone(&self.pids.lock())
     }
 
     /// Starts a container.
@@ -129,7 +124,7 @@ impl NetnsNode {
         env.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
         program.env = env;
         program.resolv_conf = Some(shared.resolv_conf.clone());
-        program.pids = Some(Arc::clone(&shared.pids));
+        program.view = Some(Arc::clone(&shared.view));
         if let Some(rooted) = &shared.rooted {
             self.root(plan, planned, rooted, &mut program)?;
         }

@@ -2,7 +2,6 @@
 //! The hand on an embedded node: a child process among the node's own, in the node's network, with the node's `/proc`. It is started at
 //! first use and ends with the node's processes.
 
-use std::path::Path;
 use std::process::Stdio;
 
 use hand::Client;
@@ -31,12 +30,10 @@ impl NetnsNode {
         command.arg("hand").env_clear().envs(&self.options.binaries.sut_env).env("PATH", path);
         command.kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let (pids, shown) = (self.pids(), self.shown());
+        let view = self.view.now();
         let started = netns::inside(self.netns.path(), move || {
-            pids.join()?;
-            rootfs::separate()?;
-            rootfs::show(&shown)?;
-            pids.show_proc(Path::new("/proc"))?;
+            view.pids().join()?;
+            view.enter()?;
             Ok::<_, Error>(command.spawn())
         });
         let failed = |why: String| Error::Process { program: workload.clone(), why };

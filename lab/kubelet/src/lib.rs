@@ -27,6 +27,7 @@
 //! | [`agent`] | the stand-in for the node agent |
 //! | [`wire`], [`services`] | the network between nodes and to the outside; addresses of services |
 //! | [`netns`], [`pids`], [`rootfs`] | the namespaces of pods, nodes and containers |
+//! | [`view`] | what the programs of a node see |
 //! | [`process`], [`rights`] | one process, what it may do |
 //! | [`options`], [`preflight`], [`error`] | setting up, what the machine can do, what can go wrong |
 
@@ -82,6 +83,7 @@ mod status;
 pub mod tier;
 pub mod traits;
 pub mod unplayed;
+pub mod view;
 pub mod volumes;
 pub mod wire;
 pub mod workload;

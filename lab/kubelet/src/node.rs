@@ -31,10 +31,11 @@ use crate::network::Network;
 use crate::options::ClusterOptions;
 use crate::output::{KEPT_ERRORS, Output, may_be_error};
 use crate::pids::Pids;
-use crate::pod::{Plan, Restart};
-use crate::rootfs::SharedDirectory;
+use crate::pod::{Binaries, Plan, Restart};
+use crate::rootfs::{Mount, SharedDirectory};
 use crate::slot::{Parts, Slot};
 use crate::status::{status, warning};
+use crate::view::{Shown, View, Viewed};
 use crate::volumes::Host;
 use crate::wire;
 
@@ -70,7 +71,8 @@ pub struct NetnsNode {
     pub(crate) leftovers: Mutex<Leftovers>,
     /// Output of pods that are gone.
     past: Mutex<Past>,
-    pub(crate) pids: Mutex<Arc<Pids>>,
+    /// What its programs see.
+    pub(crate) view: Viewed,
     /// The lab's process on the node, once somebody asked for it.
     pub(crate) hand: AsyncMutex<Option<Client>>,
     /// Mounts of later namespaces propagate through it.
@@ -98,20 +100,17 @@ impl NetnsNode {
         let paths = host.paths();
         lay_out(options, &paths)?;
         let binaries = &options.binaries;
+        // What its programs see, which is there before a pod is, has pods' namespaces and disks that come later.
+        let shared = SharedDirectory::new(&directory)?;
         let netns = Namespace::create(&below("node.netns"), NamespaceRole::Node).await?;
         netns::set_loopback_up(netns.path()).await?;
         netns::filter_reverse_paths(netns.path(), options.rp_filter()).await?;
-        // The hand, too, which may be there before a pod is, sees pods' namespaces.
-        let shared = SharedDirectory::new(&paths.netns_dir)?;
         let mut shown = Vec::new();
         if options.node.installed == Installed::ByAgent {
             shown = host.shown();
-            for mount in &shown {
-                fs::create_dir_all(&mount.at).map_err(Error::file("make", &mount.at))?;
-            }
         }
-        let pids = Pids::start(&binaries.workload, netns.path(), host.root()).await?;
-        let multus = Multus::new(&binaries.workload, netns.path(), &host, &shown, below("multus"))?;
+        let view = Viewed::new(view(options, &directory, &host, &shown, &netns).await?);
+        let multus = Multus::new(&binaries.workload, netns.path(), &host, &view, below("multus"))?;
         let caller = Caller {
             bin_dir: paths.bin_dir.clone(),
             netns: netns.path().to_owned(),
@@ -119,11 +118,11 @@ impl NetnsNode {
             workload: binaries.workload.clone(),
             under_test: PLUGIN,
             kernel: of_node(&options.node.kernel, &below(ROOT)),
-            shown,
+            view: view.clone(),
             chaos: options.chaos.clone(),
             deadline: options.deadlines.plugin,
         };
-        let agent = Agent::new(&binaries.workload, netns.path(), &paths.run_dir, &below("agent"))?;
+        let agent = Agent::new(&binaries.workload, (netns.path(), &view), &paths.run_dir, &below("agent"))?;
         let environment = options.node.plugin_env.clone();
         let runtime = (options.runtime(), options.node.runtime_conf.clone());
         Ok(Self {
@@ -143,11 +142,16 @@ impl NetnsNode {
             is_short_of_memory: AtomicBool::default(),
             leftovers: Mutex::default(),
             past: Mutex::default(),
-            pids: Mutex::new(Arc::new(pids)),
+            view,
             hand: AsyncMutex::default(),
             shared,
             netns,
         })
+    }
+
+    /// What its programs see after a boot.
+    pub(crate) async fn look(&self) -> Result<View, Error> {
+        view(&self.options, &self.directory, &self.host, &self.shown(), &self.netns).await
     }
 
     /// The node's default network: the base plugin, then the plugin under test.
@@ -353,6 +357,25 @@ fn lines((pod, outputs): Printed) -> Vec<String> {
 fn of_node(kernel: &Kernel, root: &Path) -> Kernel {
     let deny = kernel.deny.iter().map(|path| root.join(path)).collect();
     Kernel { deny, ..kernel.clone() }
+}
+
+/// Begins the node's processes, and what its programs see.
+async fn view(
+    options: &ClusterOptions,
+    directory: &Path,
+    host: &Host,
+    mounts: &[Mount],
+    netns: &Namespace,
+) -> Result<View, Error> {
+    let Binaries { workload, sut, .. } = &options.binaries;
+    let pids = Pids::start(workload, netns.path(), host.root()).await?;
+    let shown = Shown {
+        base: directory.with_extension("view"),
+        directory: directory.to_owned(),
+        programs: vec![workload.clone(), sut.clone()],
+        mounts: mounts.to_vec(),
+    };
+    View::of(shown, netns.path(), pids).await
 }
 
 fn link(to: &Path, at: &Path) -> Result<(), Error> {

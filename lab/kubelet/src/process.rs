@@ -25,6 +25,7 @@ use crate::output::{Output, Stream};
 use crate::pids::Pids;
 use crate::rights::{self, Rights};
 use crate::rootfs::{self, Mount, Root};
+use crate::view::View;
 
 /// The lab's program.
 const WORKLOAD: &str = "workload";
@@ -54,8 +55,8 @@ pub struct Program {
     pub settings: Files,
     /// File for `/etc/resolv.conf`; the node's own if absent.
     pub resolv_conf: Option<PathBuf>,
-    /// Pid namespace; the lab's own if absent.
-    pub pids: Option<Arc<Pids>>,
+    /// The node whose files and processes it sees, the files only if it has no root of its own; the lab's if absent.
+    pub view: Option<Arc<View>>,
     /// Bind mounts of directories.
     pub mounts: Vec<Mount>,
     /// A file system of its own, in which its path is looked up; the lab's if absent.
@@ -78,7 +79,7 @@ impl Program {
             files: Files::Writable,
             settings: Files::Writable,
             resolv_conf: None,
-            pids: None,
+            view: None,
             mounts: Vec::new(),
             root: None,
         }
@@ -125,16 +126,19 @@ impl Program {
 
     /// Gives this thread, and what it starts, the program's processes, files and rights.
     fn enter(&self) -> Result<(), Error> {
-        let pids = self.pids.as_deref();
-        pids.map_or(Ok(()), Pids::join)?;
+        let pids = self.view.as_deref().map(View::pids);
+        pids.as_deref().map_or(Ok(()), Pids::join)?;
+        let view = self.view.as_deref().filter(|_| self.root.is_none());
+        view.map_or(Ok(()), View::enter)?;
         let sees_the_labs = self.root.is_none() && self.resolv_conf.is_none() && self.mounts.is_empty();
         if !sees_the_labs || self.settings == Files::ReadOnly || self.files == Files::ReadOnly {
             rootfs::separate()?;
         }
         match (&self.root, &self.resolv_conf) {
             (Some(root), resolv_conf) => {
-                let mount_proc =
-                    |at: &Path| pids.map_or_else(|| rootfs::mount_proc(at), |pids| pids.show_proc(at));
+                let mount_proc = |at: &Path| {
+                    pids.as_deref().map_or_else(|| rootfs::mount_proc(at), |pids| pids.show_proc(at))
+                };
                 root.enter(resolv_conf.as_deref(), mount_proc)?;
             }
             (None, Some(file)) => netns::hide_behind(file, Path::new(RESOLV_CONF))?,
@@ -146,7 +150,7 @@ impl Program {
         }
         match (self.files, &self.root) {
             (Files::ReadOnly, Some(_)) => rootfs::write_no_root()?,
-            (Files::ReadOnly, None) => rootfs::write_nothing()?,
+            (Files::ReadOnly, None) => rootfs::write_nothing(view.map(View::written))?,
             (Files::Writable, _) => {}
         }
         self.rights.take_on()?;
@@ -154,7 +158,10 @@ impl Program {
     }
 
     /// Runs it in the namespace at `netns` to its end. One that is still there at the deadline is killed.
-    pub(crate) async fn finish(
+    ///
+    /// # Errors
+    /// It cannot be started, or is late.
+    pub async fn finish(
         &self,
         netns: &Path,
         input: &[u8],

@@ -34,6 +34,8 @@ pub struct Rights(CapabilitySet);
 impl Rights {
     /// All: those of the lab's own processes.
     pub const ALL: Self = Self(CapabilitySet::all());
+    /// None, whoever the user is.
+    pub const NONE: Self = Self(CapabilitySet::empty());
 
     /// A container's. Names are taken with and without `CAP_`.
     #[must_use]

@@ -79,7 +79,7 @@ impl Root {
     ) -> Result<(), Error> {
         let base = &self.base;
         plain(Some("container"), base, "tmpfs", MsFlags::MS_NODEV, Some("mode=0755"))?;
-        for directory in ["dev", "etc", "host", "proc", "run", "sys", "tmp", "var", FORMER] {
+        for directory in ["dev", "etc", "host", "proc", "run", "sys", "tmp", "var"] {
             make_directory(&base.join(directory))?;
         }
         symlink("../run", base.join("var/run")).map_err(Error::file("link", base.join("var/run")))?;
@@ -113,35 +113,40 @@ impl NodeRoot {
         make_directory(base)?;
         // pivot_root(2): the new root must be a mount point. MS_REC: with the shared mount of /run/netns.
         attach(base, base, MsFlags::MS_REC)?;
-        for directory in ["etc", "proc", "run", "sys", "tmp", "var"] {
-            make_directory(&base.join(directory))?;
-        }
-        link(Path::new("../run"), &base.join("var/run"))?;
-        plain(Some("sysfs"), &base.join("sys"), "sysfs", HARMLESS | MsFlags::MS_RDONLY, None)?;
-        for directory in MACHINE.map(Path::new) {
-            let Ok(kind) = fs::symlink_metadata(directory) else { continue };
-            let at = below(base, directory);
-            match fs::read_link(directory) {
-                Ok(to) => link(&to, &at)?,
-                Err(_) if kind.is_dir() => {
-                    make_directory(&at)?;
-                    attach(directory, &at, MsFlags::empty())?;
-                }
-                Err(_) => {}
-            }
-        }
-        Ok(())
+        furnish(base)
     }
 
     /// Makes it the root of this thread, and of every process in its mount namespace that had the same one.
     pub(crate) fn enter(&self) -> Result<(), Error> {
-        make_directory(&self.0.join(FORMER))?;
         become_root(&self.0)
     }
 }
 
+/// Gives a root the directories that every system has, and the machine's programs and devices.
+pub(crate) fn furnish(base: &Path) -> Result<(), Error> {
+    for directory in ["etc", "proc", "run", "sys", "tmp", "var"] {
+        make_directory(&base.join(directory))?;
+    }
+    link(Path::new("../run"), &base.join("var/run"))?;
+    plain(Some("sysfs"), &base.join("sys"), "sysfs", HARMLESS | MsFlags::MS_RDONLY, None)?;
+    for directory in MACHINE.map(Path::new) {
+        let Ok(kind) = fs::symlink_metadata(directory) else { continue };
+        let at = below(base, directory);
+        match fs::read_link(directory) {
+            Ok(to) => link(&to, &at)?,
+            Err(_) if kind.is_dir() => {
+                make_directory(&at)?;
+                attach(directory, &at, MsFlags::empty())?;
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
 /// Makes a mount the root, and lets the former one go.
-fn become_root(base: &Path) -> Result<(), Error> {
+pub(crate) fn become_root(base: &Path) -> Result<(), Error> {
+    make_directory(&base.join(FORMER))?;
     pivot_root(base, &base.join(FORMER))
         .map_err(|errno| Error::file("make a root of", base)(errno.into()))?;
     let let_go = || {
@@ -166,10 +171,13 @@ pub(crate) fn show(mounts: &[Mount]) -> Result<(), Error> {
     mounts.iter().try_for_each(|mount| bind(mount, &mount.at))
 }
 
-/// No file can be written.
-pub(crate) fn write_nothing() -> Result<(), Error> {
+/// No file can be written: not on the root, and on none of these mounts, or else on none of the machine's.
+pub(crate) fn write_nothing(mounts: Option<&[PathBuf]>) -> Result<(), Error> {
     write_no_root()?;
-    WRITTEN.map(Path::new).into_iter().try_for_each(keep_unwritten)
+    match mounts {
+        Some(mounts) => mounts.iter().try_for_each(|at| keep_unwritten(at)),
+        None => WRITTEN.map(Path::new).into_iter().try_for_each(keep_unwritten),
+    }
 }
 
 /// As [`write_nothing`], but what is mounted below the root stays as it is: a container's volumes.
@@ -241,11 +249,11 @@ impl Drop for SharedDirectory {
 }
 
 /// An absolute path below `base`.
-fn below(base: &Path, path: &Path) -> PathBuf {
+pub(crate) fn below(base: &Path, path: &Path) -> PathBuf {
     base.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-fn bind(wanted: &Mount, at: &Path) -> Result<(), Error> {
+pub(crate) fn bind(wanted: &Mount, at: &Path) -> Result<(), Error> {
     let source = &wanted.source;
     let kind = fs::metadata(source).map_err(Error::file("find", source))?;
     if kind.is_dir() {
@@ -303,7 +311,7 @@ pub(crate) fn mount_proc(at: &Path) -> Result<(), Error> {
     plain(Some("proc"), at, "proc", HARMLESS, None)
 }
 
-fn plain(
+pub(crate) fn plain(
     source: Option<&str>,
     at: &Path,
     kind: &str,
@@ -313,6 +321,6 @@ fn plain(
     mount(source, at, Some(kind), flags, data).map_err(|errno| Error::file("mount", at)(errno.into()))
 }
 
-fn make_directory(at: &Path) -> Result<(), Error> {
+pub(crate) fn make_directory(at: &Path) -> Result<(), Error> {
     fs::create_dir_all(at).map_err(Error::file("make", at))
 }

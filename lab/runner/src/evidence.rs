@@ -56,6 +56,9 @@ pub async fn conclude(
             Err(why) => extra.fault(format!("its world was not taken down completely: {why}")),
         }
     }
+    if let Some(broken) = lab.sealed.touched() {
+        extra.fault(broken);
+    }
     lab.ledger.note(&entry.id, extra);
 }
 

@@ -9,6 +9,7 @@
 //! | `container` | a run in a container, with the feature of that name |
 //! | [`chart`] | what the program under test would have an operator apply |
 //! | [`plan`], [`sandbox`] | what is decided outside; the namespaces that it is done in |
+//! | [`sealed`], [`alone`] | the files that a run executes and that nobody may change; the product's programs that the lab itself calls |
 //! | [`catalogue`], [`back_ends`], [`list`] | features found, parsed, played on every back end, selected, listed |
 //! | [`names`] | ids of scenarios that survive edits, and former ones |
 //! | [`probe`], [`doctor`] | what the environment can do, with evidence |
@@ -26,6 +27,7 @@
 //! | [`vocabulary`] | every step, its description and an example |
 //! | [`mutants`] | named defects: which there are, and whether they are caught |
 
+pub mod alone;
 pub mod archive;
 pub mod back_ends;
 pub mod binaries;
@@ -62,6 +64,7 @@ pub mod product;
 pub mod report;
 pub mod run;
 pub mod sandbox;
+pub mod sealed;
 pub mod steps;
 pub mod stop;
 pub mod stopwatch;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use mimalloc::MiMalloc;
+use nix::sys::stat::{Mode, umask};
 use runner::cli::Cli;
 use runner::exit::{Exit, Usage};
 
@@ -13,6 +14,8 @@ use runner::exit::{Exit, Usage};
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
+    // Users of pods execute and read what is made here, whatever the caller's files are like.
+    umask(Mode::from_bits_truncate(0o022));
     match runner::start(Cli::parse()) {
         Ok(exit) => exit.into(),
         Err(error) => {

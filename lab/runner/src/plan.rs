@@ -36,7 +36,7 @@ pub struct Binary {
     pub name: String,
     /// Path.
     pub path: PathBuf,
-    /// Output of `--version`.
+    /// Output of `--version`, which a sandbox asks for; empty where none did.
     pub version: String,
     /// SHA-256 of the file, in hexadecimal.
     pub sha256: String,
@@ -54,6 +54,9 @@ pub struct Sut {
     pub binaries: Vec<Binary>,
     /// Claims.
     pub product: Product,
+    /// True if the directory is the sandbox's own copy.
+    #[serde(default)]
+    pub is_sealed: bool,
 }
 
 impl Sut {
@@ -62,7 +65,7 @@ impl Sut {
     pub fn of_cluster() -> Self {
         let dir = PathBuf::from("the cluster");
         let product = Product::of_directory(&dir, &[PLUGIN]);
-        Self { dir, binaries: Vec::new(), product }
+        Self { dir, binaries: Vec::new(), product, is_sealed: false }
     }
 }
 

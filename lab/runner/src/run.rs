@@ -22,6 +22,7 @@ use crate::mutants::progress::Progress;
 use crate::mutants::table;
 use crate::plan::{Place, Plan, Sut};
 use crate::report::{Header, Report};
+use crate::sealed::{self, Sealed};
 use crate::steps::world::{Lab, LabWorld};
 use crate::sweep::{self, Cell, Measured, Sweep};
 use crate::termination::Termination;
@@ -30,7 +31,7 @@ use crate::writer::Writer;
 use crate::{evidence, junit, lacks, probe, stress};
 
 /// Runs a plan to its end, or to an interruption.
-pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
+pub async fn run(plan: Plan, place: Place, sealed: Sealed) -> anyhow::Result<Exit> {
     let mut termination = Termination::listen()?;
     let plan = Arc::new(plan);
     if place.is_sandbox() {
@@ -52,18 +53,15 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
         shared = Shared::stand(&plan) => shared?,
         () = termination.came() => return give_up(&plan, termination).await,
     };
-    let (session, tier) = shared.as_ref().map_or((None, tier::NETNS), |all| (Some(&all.session), all.tier));
-    let (probes, back_end) = match session {
-        Some(session) => (probe::of_cluster(session), "of the cluster".to_owned()),
-        None => (probe::gather(&place).await?, probe::back_end().await?),
-    };
-    let header = Header::new(&plan, &place, tier, probes.clone(), back_end);
+    let header = header(&plan, &place, shared.as_ref()).await?;
+    let (probes, session) = (header.probes.clone(), shared.as_ref().map(|all| all.session.clone()));
     board::say(&header.line());
 
     let started = Instant::now();
     let ledger = Ledger::default();
+    let lab = Lab::new(Arc::clone(&plan), Arc::clone(&catalogue), ledger.clone(), session, sealed);
     let interrupted = {
-        let scenarios = Box::pin(scenarios(&plan, &catalogue, &ledger, &probes, session.cloned()));
+        let scenarios = Box::pin(scenarios(&lab, &probes));
         tokio::select! {
             () = scenarios => false,
             () = termination.came() => true,
@@ -71,6 +69,7 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
     };
     let seconds = started.elapsed().as_secs_f64();
     let records = stress::fold(in_order(&catalogue, ledger.records()));
+    let records = sealed::judged(records, lab.sealed.broken().as_ref());
     // A cluster that the run has started ends with it.
     let ended = match &shared {
         Some(Shared { session, started: None, .. }) => {
@@ -91,6 +90,15 @@ pub async fn run(plan: Plan, place: Place) -> anyhow::Result<Exit> {
         termination.came().await;
     }
     Ok(exit)
+}
+
+/// All that is known before the first scenario.
+async fn header(plan: &Plan, place: &Place, shared: Option<&Shared>) -> anyhow::Result<Header> {
+    let (probes, back_end) = match shared {
+        Some(shared) => (probe::of_cluster(&shared.session), "of the cluster".to_owned()),
+        None => (probe::gather(place).await?, probe::back_end().await?),
+    };
+    Ok(Header::new(plan, place, shared.map_or(tier::NETNS, |all| all.tier), probes, back_end))
 }
 
 /// Ends a run before its first scenario. Nothing but the label says what it has made in somebody's cluster.
@@ -213,13 +221,8 @@ fn beside(agent: &str) -> String {
 }
 
 /// Runs every selected scenario that can run here; the others are entered with the reason.
-async fn scenarios(
-    plan: &Arc<Plan>,
-    catalogue: &Arc<Catalogue>,
-    ledger: &Ledger,
-    probes: &[Probe],
-    session: Option<Session>,
-) {
+async fn scenarios(lab: &Arc<Lab>, probes: &[Probe]) {
+    let Lab { plan, catalogue, ledger, .. } = &**lab;
     let board: Box<dyn Show> = match &plan.mutants {
         Some(_) => Box::new(Progress::new(catalogue)),
         None if Lines::fit(plan.jobs) => Box::new(Lines),
@@ -238,13 +241,12 @@ async fn scenarios(
         }
     }
     let features = catalogue::in_turn(features);
-    let lab = Lab::new(Arc::clone(plan), Arc::clone(catalogue), ledger.clone(), session);
-    let after = Arc::clone(&lab);
+    let (before, after) = (Arc::clone(lab), Arc::clone(lab));
     let runner = runner::Basic::default()
         .steps(LabWorld::collection())
         .max_concurrent_scenarios(plan.jobs)
         .before(move |feature, _, scenario, world: &mut LabWorld| {
-            world.begin(&lab, feature, scenario);
+            world.begin(&before, feature, scenario);
             async {}.boxed_local()
         })
         .after(move |feature, _, scenario, finished, world| {

@@ -16,10 +16,12 @@ use crate::locate::Workspace;
 use crate::mutants::{self, weave};
 use crate::plan::{Mutants, Parts, Place, Plan, Privilege, Sut, Task, WantedCluster};
 use crate::sandbox::{self, ids, inside};
+use crate::sealed::Sealed;
 use crate::tier::SessionError;
 use crate::tier::started::{self, WORKLOAD};
 use crate::{
-    archive, board, carried, components, doctor, list, merge, pack, report, run, sut, tier, up, vocabulary,
+    alone, archive, board, carried, components, doctor, list, merge, pack, report, run, sut, tier, up,
+    vocabulary,
 };
 
 /// Scenarios at a time, per core: most of a scenario's time is waiting. Fewer leave cores idle, and what waits for a core is late for its
@@ -72,7 +74,12 @@ async fn perform(task: Task, place: Place) -> anyhow::Result<Exit> {
             if let Some((suite, workload)) = &suite {
                 (plan.root, plan.workload) = (suite.path().to_owned(), workload.clone());
             }
-            Box::pin(run::run(*plan, place)).await
+            let mut sealed = Sealed::default();
+            if place.is_sandbox() && plan.real.is_none() {
+                sealed = Sealed::take(&mut plan.sut, &mut plan.workload)?;
+                alone::ask_versions(&mut plan.sut).await;
+            }
+            Box::pin(run::run(*plan, place, sealed)).await
         }
         Task::Up(mut plan) => {
             if let Some((_, workload)) = &suite {
@@ -280,7 +287,7 @@ fn against_a_cluster(args: RunArgs, workspace: &Workspace, sut: Sut) -> anyhow::
     let reason = "the scenarios run in a cluster".to_owned();
     let place = Place { privilege: Privilege::Denied { reason }, outer_pid: std::process::id() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    let ended = runtime.block_on(Box::pin(crate::run::run(plan, place)));
+    let ended = runtime.block_on(Box::pin(crate::run::run(plan, place, Sealed::default())));
     match ended {
         Err(error) if matches!(error.downcast_ref(), Some(SessionError::Kubeconfig { .. })) => {
             Err(error.context(Usage("--kubeconfig".to_owned())))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The system under test: built from this workspace, or taken from a directory or from where a description says; then looked at.
+//! The system under test: built from this workspace, or taken from a directory or from where a description says; then looked at, and never run:
+//! it is a stranger's, and outside of the sandbox.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -167,33 +168,34 @@ pub fn inspect_all(dir: &Path) -> anyhow::Result<Sut> {
     let binaries: Vec<_> = std::iter::once(plugin).chain(others).collect();
     let found: Vec<_> = binaries.iter().map(|binary| binary.name.as_str()).collect();
     let product = Product::of_directory(&dir, &found);
-    Ok(Sut { dir, binaries, product })
+    Ok(Sut { dir, binaries, product, is_sealed: false })
 }
 
-/// Gathers the binaries of a description by the names of their roles. One that is not there, or is none, is the product's failure.
+/// Gathers the binaries of a description by the names of their roles, in a directory that is named after their content: whoever describes another
+/// product of this name has another. One that is not there, or is none, is the product's failure.
 fn described(description: Description, into: &Path) -> anyhow::Result<Sut> {
     let Description { mut product, binaries } = description;
-    let dir = into.join(&product.name);
     let mut found = Vec::new();
+    let mut content = Sha256::new();
     for (role, path) in binaries {
         match inspect(&path) {
-            Ok(_) => found.push((role.into(), path)),
+            Ok(binary) => {
+                content.update(format!("{role} {}\n", binary.sha256));
+                found.push((role.into(), path));
+            }
             Err(error) => drop(
                 product.missing.insert(role.to_owned(), format!("{} claims {role}: {error:#}", product.name)),
             ),
         }
     }
-    // What a former description claimed is no longer there.
-    for role in ROLES {
-        let _ = std::fs::remove_file(dir.join(role));
-    }
+    let dir = into.join(format!("{}-{}", product.name, &HEXLOWER.encode(&content.finalize())[..16]));
     let dir = collect(found.into_iter(), dir)?.canonicalize()?;
     let there = ROLES.into_iter().map(|role| dir.join(role)).filter(|path| path.exists());
     let binaries = there.map(|path| inspect(&path)).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Sut { dir, binaries, product })
+    Ok(Sut { dir, binaries, product, is_sealed: false })
 }
 
-/// Inspects a binary, and asks it for its version.
+/// Inspects a binary.
 pub fn inspect(path: &Path) -> anyhow::Result<Binary> {
     let path = path.canonicalize().with_context(|| format!("no binary at {}", path.display()))?;
     let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -201,7 +203,7 @@ pub fn inspect(path: &Path) -> anyhow::Result<Binary> {
     let name = path.file_name().map(OsStr::to_string_lossy).unwrap_or_default().into_owned();
     Ok(Binary {
         name,
-        version: version(&path)?,
+        version: String::new(),
         sha256: HEXLOWER.encode(&Sha256::digest(&bytes)),
         bytes: bytes.len() as u64,
         is_static: linkage == Linkage::Static,
@@ -230,26 +232,6 @@ fn succeed(command: &mut Command) -> anyhow::Result<()> {
         bail!("{:?} failed: {status}", command.get_program());
     }
     Ok(())
-}
-
-/// The version of a binary. A plugin that is called without a command says what it is on standard error; the others are asked.
-fn version(path: &Path) -> anyhow::Result<String> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut command = Command::new(path);
-    if name != PLUGIN {
-        command.arg("--version");
-    }
-    let output = command
-        .env_clear()
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot run {}", path.display()))?;
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let prefix = if name == PLUGIN { "CNI plugin " } else { "" };
-    let own = |line: &&str| line.starts_with(&format!("{prefix}{name}"));
-    let about = out.lines().chain(err.lines()).find(own).filter(|_| output.status.success());
-    let about = about.map_or("of unknown version", |line| line.trim_start_matches(prefix));
-    Ok(about.trim_start_matches(name.as_ref()).trim().to_owned())
 }
 
 #[cfg(test)]

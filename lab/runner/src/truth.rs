@@ -40,8 +40,8 @@ impl Seat {
         Ok(Path::new("/proc").join(thread).join("ns/net"))
     }
 
-    /// The same namespace for the hand, which does not see the lab's threads.
-    fn kept_namespace(&self) -> anyhow::Result<Network> {
+    /// Name of the same namespace among those of pods: no program of a node sees the lab's threads.
+    fn kept_namespace(&self) -> anyhow::Result<String> {
         let own = Self::namespace()?;
         let name = format!("table-{}", fs::metadata(&own)?.ino());
         let node = self.tier.node()?;
@@ -50,7 +50,7 @@ impl Seat {
             fs::File::create_new(&kept).with_context(|| kept.display().to_string())?;
             mount(Some(&own), &kept, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
         }
-        Ok(Network::Kept(node.directories().netns_dir.join(name)))
+        Ok(name)
     }
 }
 
@@ -110,7 +110,8 @@ impl Writer for Tool {
 
     fn program(&self, _: &str, config: &Config, backend: Backend) -> anyhow::Result<Result<(), Refusal>> {
         let line = CommandLine::of(config).context("no command line asks for it")?;
-        let network = self.seat.kept_namespace()?;
+        let kept = self.seat.tier.node()?.directories().netns_dir.join(self.seat.kept_namespace()?);
+        let network = Network::Kept(kept);
         let answer = self.seat.runtime.block_on(self.run(line, backend, network))?;
         Ok(done(&answer))
     }
@@ -134,16 +135,17 @@ impl Plugin {
         conf["cniVersion"] = network["cniVersion"].clone();
         conf["name"] = network["name"].clone();
         conf["millrace_backend"] = backend.name().into();
+        let sandbox = paths.netns_dir.join(self.seat.kept_namespace()?).display().to_string();
         conf["prevResult"] = json!({
             "cniVersion": network["cniVersion"],
-            "interfaces": [{ "name": net::OUTSIDE, "sandbox": Seat::namespace()?.display().to_string() }],
+            "interfaces": [{ "name": net::OUTSIDE, "sandbox": sandbox }],
             "ips": [{ "address": format!("{}/24", net::pod(Family::V4)), "interface": 0 }],
         });
         let arguments = format!("IgnoreUnknown=1;K8S_POD_NAMESPACE={MESH_NAMESPACE};K8S_POD_NAME={name}");
         let env = [
             ("CNI_COMMAND", "ADD".to_owned()),
             ("CNI_CONTAINERID", format!("truth-{name}")),
-            ("CNI_NETNS", Seat::namespace()?.display().to_string()),
+            ("CNI_NETNS", sandbox),
             ("CNI_IFNAME", net::OUTSIDE.to_owned()),
             ("CNI_PATH", paths.bin_dir.display().to_string()),
             ("CNI_ARGS", arguments),

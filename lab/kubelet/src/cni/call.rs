@@ -13,7 +13,7 @@ use crate::contention;
 use crate::error::Error;
 use crate::pace;
 use crate::process::{FAKE_KERNEL, Program};
-use crate::rootfs::Mount;
+use crate::view::Viewed;
 
 /// Executor of plugins.
 #[derive(Debug, Clone)]
@@ -27,8 +27,8 @@ pub struct Caller {
     /// The plugin that runs on [`Caller::kernel`]; the others have the real one.
     pub under_test: &'static str,
     pub kernel: Kernel,
-    /// Bind mounts for plugins.
-    pub shown: Vec<Mount>,
+    /// What plugins see.
+    pub view: Viewed,
     pub chaos: Chaos,
     /// Deadline of a plugin; the kubelet's with a runtime is 4 minutes, ours is shorter.
     pub deadline: Duration,
@@ -57,7 +57,7 @@ impl Caller {
         if call.plugin == self.under_test {
             program.files = kernel.files;
         }
-        program.mounts.clone_from(&self.shown);
+        program.view = Some(self.view.now());
         program.env = call.env.clone();
         program.env.extend(self.extra_env.clone());
         pace::late(&self.chaos, Actor::Process).await;

@@ -12,7 +12,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use crate::error::Error;
 use crate::process::{Process, Program};
-use crate::rootfs::Mount;
+use crate::view::Viewed;
 use crate::volumes::Host;
 
 /// Plugins of Multus: thin, and the shim of thick.
@@ -40,7 +40,7 @@ pub struct Multus {
     workload: PathBuf,
     netns: PathBuf,
     host: Host,
-    shown: Vec<Mount>,
+    view: Viewed,
     /// Directory of records.
     records: PathBuf,
     calls: AtomicU64,
@@ -71,7 +71,7 @@ impl Multus {
         workload: &Path,
         netns: &Path,
         host: &Host,
-        shown: &[Mount],
+        view: &Viewed,
         records: PathBuf,
     ) -> Result<Self, Error> {
         fs::create_dir_all(&records).map_err(Error::file("make", &records))?;
@@ -79,7 +79,7 @@ impl Multus {
             workload: workload.to_owned(),
             netns: netns.to_owned(),
             host: host.clone(),
-            shown: shown.to_vec(),
+            view: view.clone(),
             records,
             calls: AtomicU64::default(),
             daemon: AsyncMutex::default(),
@@ -114,7 +114,7 @@ impl Multus {
             arguments.extend(["--file".to_owned(), file, "--configuration".to_owned(), own.text.clone()]);
         }
         let mut program = Program::new(&self.workload, arguments);
-        program.mounts.clone_from(&self.shown);
+        program.view = Some(self.view.now());
         program.env.insert(PLACES.to_owned(), places.join("\n"));
         let started = Process::start(&program, &self.netns).await?;
         if let Some(exit) = started.ready(deadline).await? {

@@ -9,6 +9,7 @@ use cluster::{Cluster as _, PodName, PodStart};
 use kubelet::pids::Pids;
 use kubelet::process::{Exit, Process, Program};
 use kubelet::rootfs::NodeRoot;
+use kubelet::view::{Shown, View};
 use serde_json::json;
 
 use crate::isolation::workload;
@@ -192,8 +193,15 @@ pub(crate) async fn a_node_s_processes_end_with_it_and_nobody_waits() {
     let work = async {
         let netns = Path::new("/proc/self/ns/net");
         let root = NodeRoot("/run/lab-of-one".into());
-        let pids = Arc::new(Pids::start(&workload(), netns, root).await.unwrap());
-        let program = Program { pids: Some(pids), ..Program::new(&workload(), ["pause"]) };
+        let pids = Pids::start(&workload(), netns, root).await.unwrap();
+        let shown = Shown {
+            base: "/run/view-of-one".into(),
+            directory: "/run/lab-of-one".into(),
+            programs: vec![workload()],
+            mounts: Vec::new(),
+        };
+        let view = Arc::new(View::of(shown, netns, pids).await.unwrap());
+        let program = Program { view: Some(view), ..Program::new(&workload(), ["pause"]) };
         let process = Process::start(&program, netns).await.unwrap();
         assert_eq!(process.ready(SOON).await.unwrap(), None);
         drop(program);

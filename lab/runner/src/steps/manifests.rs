@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Input of `install-cni manifests`, and its objects.
 
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use cluster::{CniAnswer, DAEMONSET};
 use cucumber::{gherkin, given, then, when};
 use serde_json::Value;
-use tokio::io::AsyncWriteExt as _;
-use tokio::process::Command;
 
+use crate::alone::{self, Call};
 use crate::binaries::{AGENT, MUTANT};
 use crate::chart::DEADLINE;
 use crate::steps::agent::objects::{CONFIG_MAP, CONTAINER};
@@ -82,20 +80,23 @@ async fn rendered(world: &mut LabWorld) -> Step {
 #[when(regex = r#"^manifests are rendered with "([^"]*)"$"#)]
 async fn rendered_with(world: &mut LabWorld, arguments: String) -> Step {
     let handed = world.handed_in.clone();
-    let mut command = Command::new(world.lab()?.plan.sut.dir.join(AGENT));
-    command.arg("manifests").args(arguments.split(' ').filter(|word| !word.is_empty()));
-    command.args(handed.image.iter().flat_map(|image| ["--image", image]));
-    command.args(handed.option.iter().flat_map(|option| [*option, "-"]));
-    command.env_clear().envs(world.node.mutant.iter().map(|name| (MUTANT, name)));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let words = arguments.split(' ').filter(|word| !word.is_empty());
+    let image = handed.image.iter().flat_map(|image| ["--image", image]);
+    let option = handed.option.iter().flat_map(|option| [*option, "-"]);
+    let call = Call {
+        arguments: ["manifests"]
+            .into_iter()
+            .chain(words)
+            .chain(image)
+            .chain(option)
+            .map(str::to_owned)
+            .collect(),
+        environment: world.node.mutant.iter().map(|name| (MUTANT.to_owned(), name.clone())).collect(),
+        input: handed.documents.join("\n---\n"),
+    };
     let started = Instant::now();
-    let mut child = command.spawn().map_err(Stop::harness)?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // One that ends before it has read anything is judged by its answer.
-        let _ = stdin.write_all(handed.documents.join("\n---\n").as_bytes()).await;
-    }
-    let output = tokio::time::timeout(DEADLINE, child.wait_with_output());
-    let output = output.await.map_err(|_| Stop::wrong("it does not end"))?.map_err(Stop::harness)?;
+    let output = alone::run(&world.lab()?.plan.sut, AGENT, call, DEADLINE).await;
+    let output = output.map_err(|error| Stop::wrong(format!("{error:#}")))?;
     world.answer = Some(CniAnswer::of(&output, started.elapsed(), Duration::ZERO));
     Ok(())
 }

@@ -208,7 +208,7 @@ impl Started {
         let mut objects = vec![
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE } }),
         ];
-        objects.extend(chart::render(&sut.dir.join(AGENT), &reference(AGENT), "{}", None).await?);
+        objects.extend(chart::render(sut, &reference(AGENT), "{}", None).await?);
         self.cluster.apply(&objects).await?;
         self.cluster.rolled_out(SYSTEM_NAMESPACE, DAEMONSET).await?;
         eprintln!("the node agent is ready {:.1} s later", begun.elapsed().as_secs_f64());

@@ -153,7 +153,7 @@ pub async fn objects(world: &LabWorld) -> Result<Vec<Value>, Stop> {
         let lacking = |Lacking(value)| Stop::Unsupported(format!("{}: no setting for {value}", product.name));
         beforehand.with(&values).map_err(lacking)?
     } else {
-        let rendered = lab.rendered.objects(&lab.plan.sut.dir, world.node.mutant.as_deref(), &values).await;
+        let rendered = lab.rendered.objects(&lab.plan.sut, world.node.mutant.as_deref(), &values).await;
         Arc::unwrap_or_clone(rendered.map_err(|error| Stop::wrong(format!("{error:#}")))?)
     };
     objects.retain(|object| !(world.agent.no_writes && object["metadata"]["name"] == WRITES));

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A CNI plugin that does to the lab what no product should, and is otherwise the right one, which lies beside it as `istio-iptables`.
+//! `tests/fooled.rs` compiles it with what it does in `DOES`.
+
+use std::ffi::{CString, c_char, c_ulong, c_void};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, exit};
+use std::{env, fs, io};
+
+const MS_REMOUNT: c_ulong = 32;
+
+unsafe extern "C" {
+    fn mount(
+        source: *const c_char,
+        target: *const c_char,
+        kind: *const c_char,
+        flags: c_ulong,
+        data: *const c_void,
+    ) -> i32;
+}
+
+fn main() {
+    if env::var("CNI_COMMAND").as_deref() == Ok("ADD") {
+        match env!("DOES") {
+            "look" => look(),
+            "touch" => touch().unwrap_or_else(|error| fail(&format!("touched nothing: {error}"))),
+            "replace" => replace().unwrap_or_else(|error| fail(&format!("replaced nothing: {error}"))),
+            other => fail(other),
+        }
+    }
+    let right = env::current_exe().unwrap().with_file_name("istio-iptables");
+    fail(&Command::new(right).exec().to_string());
+}
+
+/// Fails if anything of the lab is to be seen.
+fn look() {
+    let names = |path: &str| -> Vec<String> {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    };
+    let command = fs::read_to_string("/proc/1/cmdline").unwrap_or_default();
+    if command.split('\0').next() == Some("cnilab") {
+        fail(&format!("the first process is {command}"));
+    }
+    for place in [env!("SOURCES"), "/root", "/home"] {
+        if Path::new(place).exists() {
+            fail(&format!("{place} is there"));
+        }
+    }
+    let clusters = names("/run/cnilab");
+    let nodes: Vec<_> = clusters.iter().flat_map(|name| names(&format!("/run/cnilab/{name}"))).collect();
+    if clusters.len() != 1 || nodes.len() != 1 {
+        fail(&format!("clusters {clusters:?}, nodes {nodes:?}"));
+    }
+    if let Some(suite) = names("/run").into_iter().find(|name| name.contains("suite")) {
+        fail(&format!("{suite} is there"));
+    }
+}
+
+/// Makes the lab's program, to which the network's first plugin is a link, writable for everybody.
+fn touch() -> io::Result<()> {
+    let of = |directory: &str| Path::new(directory).join("lab-net");
+    let link = env::var("CNI_PATH").unwrap().split(':').map(of).find(|path| path.exists());
+    let program = fs::canonicalize(link.unwrap())?;
+    make_writable(&program)?;
+    fs::set_permissions(program, fs::Permissions::from_mode(0o777))
+}
+
+/// Replaces this very plugin by the right one.
+fn replace() -> io::Result<()> {
+    let own = env::current_exe()?;
+    make_writable(own.parent().unwrap())?;
+    let fresh = own.with_extension("fresh");
+    fs::copy(own.with_file_name("istio-iptables"), &fresh)?;
+    fs::rename(fresh, own)
+}
+
+fn make_writable(mounted: &Path) -> io::Result<()> {
+    let at = CString::new(mounted.to_str().unwrap())?;
+    let nothing = std::ptr::null();
+    // SAFETY: the string outlives the call.
+    let done = unsafe { mount(nothing, at.as_ptr(), nothing, MS_REMOUNT, nothing.cast()) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn fail(why: &str) -> ! {
+    println!(r#"{{"cniVersion":"1.0.0","code":99,"msg":{why:?}}}"#);
+    exit(1)
+}
