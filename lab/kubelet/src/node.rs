@@ -93,7 +93,7 @@ impl NetnsNode {
     /// # Errors
     /// The kernel or the file system refuses it.
     pub async fn create(options: &ClusterOptions, number: u8, access: &ApiAccess) -> Result<Self, Error> {
-        let name = format!("node-{number}");
+        let name = format!("{}-{number}", options.names.node);
         let directory = options.directory.join(&name);
         let below = |part: &str| directory.join(part);
         let host = Host::new(below(ROOT), !options.node.run_is_private);
@@ -169,8 +169,8 @@ impl NetnsNode {
         }
         let mut base = json!({
             "type": BASE_PLUGIN,
-            "ranges": wire::ranges("200", self.number),
-            "networks": { SECOND_INTERFACE: wire::ranges("201", self.number) },
+            "ranges": wire::ranges(self.options.names.pods, self.number),
+            "networks": { SECOND_INTERFACE: wire::ranges(self.options.names.second, self.number) },
             "stateDir": self.directory.join("ipam"),
             "capabilities": { "io.kubernetes.cri.pod-annotations": true },
         });

@@ -46,6 +46,22 @@ pub const SERVICE: (&str, u16) = ("10.96.0.1", 443);
 /// The same for IPv6-only clusters.
 pub const SERVICE_V6: &str = "fd00:96::1";
 
+/// Names and addresses of a cluster that scenarios do not depend on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names {
+    /// Before the number of a node and a hyphen.
+    pub node: String,
+    /// Second part of the pods' addresses, and of those in a second network: `10.200.NODE.POD`, `fd00:200:NODE::POD`.
+    pub pods: u8,
+    pub second: u8,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self { node: "node".to_owned(), pods: 200, second: 201 }
+    }
+}
+
 /// Options of a cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
@@ -56,6 +72,7 @@ pub struct ClusterOptions {
     pub node: NodePlan,
     /// Images of the nodes.
     pub images: Images,
+    pub names: Names,
     /// First backoff of the kubelet, which doubles; without it a pod has one start and nothing is retried.
     pub back_off: Option<Duration>,
     /// Length of a second of the containers' probes.
@@ -107,6 +124,7 @@ impl ClusterOptions {
             },
             node: NodePlan::default(),
             images: Images::default(),
+            names: Names::default(),
             back_off: None,
             probe_second: scaled(1),
             deadlines: Deadlines::default(),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
-use crate::options::ClusterOptions;
+use crate::options::{ClusterOptions, Names};
 use crate::process::{Process, Program};
 
 /// Addresses of the host outside.
@@ -44,7 +44,7 @@ pub fn addresses(number: u8) -> [String; 2] {
 
 /// Ranges of a network on the node of this number, one for each family.
 #[must_use]
-pub fn ranges(network: &str, node: u8) -> [String; 2] {
+pub fn ranges(network: u8, node: u8) -> [String; 2] {
     [format!("10.{network}.{node}.0/24"), format!("fd00:{network}:{node}::/64")]
 }
 
@@ -54,6 +54,7 @@ pub struct Wire {
     /// Of each process. As long as a plugin's call: that lays links, too.
     deadline: Duration,
     pods_are_routed: bool,
+    names: Names,
     /// Ends before its namespace.
     host: Option<Process>,
     outside: Option<Namespace>,
@@ -74,6 +75,7 @@ impl Wire {
             workload,
             deadline,
             pods_are_routed: options.node.pods_are_routed,
+            names: options.names.clone(),
             host: None,
             outside: None,
             router,
@@ -85,7 +87,7 @@ impl Wire {
     /// # Errors
     /// The kernel refuses it.
     pub async fn join(&self, node: &Path, number: u8, services: &[Translation]) -> Result<(), Error> {
-        let behind = ["200", "201"].map(|network| ranges(network, number)).concat();
+        let behind = [self.names.pods, self.names.second].map(|network| ranges(network, number)).concat();
         let mut args = self.link(&format!("node-{number}"), &addresses(number), &[], &behind);
         args.extend(["--translate".to_owned(), translations(services, &self.masqueraded(number))]);
         run(&Program::new(&self.workload, args), node, &[], self.deadline).await
@@ -145,7 +147,7 @@ impl Wire {
         if self.pods_are_routed {
             return Vec::new();
         }
-        let pods = ranges("200", number).into_iter();
+        let pods = ranges(self.names.pods, number).into_iter();
         usable(pods.zip(CLUSTER)).map(|(pods, cluster)| json!({ "pods": pods, "cluster": cluster })).collect()
     }
 

@@ -228,6 +228,10 @@ pub struct RunArgs {
     /// Repeats a run's order of events
     #[arg(long, value_name = "HEX", value_parser = parse_seed)]
     pub seed: Option<u32>,
+    /// Draws names of pods and nodes, addresses and paths by the seed: a product cannot know the lab by them
+    #[arg(long, conflicts_with_all = ["kubeconfig", "real"])]
+    #[serde(default)]
+    pub randomize_names: bool,
     /// The sweep whose cells are the scenarios.
     #[arg(skip)]
     #[serde(default)]

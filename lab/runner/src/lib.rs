@@ -9,6 +9,7 @@
 //! | `container` | a run in a container, with the feature of that name |
 //! | [`chart`] | what the program under test would have an operator apply |
 //! | [`plan`], [`sandbox`] | what is decided outside; the namespaces that it is done in |
+//! | [`drawn`] | names and addresses that a run draws by its seed |
 //! | [`sealed`], [`alone`] | the files that a run executes and that nobody may change; the product's programs that the lab itself calls |
 //! | [`catalogue`], [`back_ends`], [`list`] | features found, parsed, played on every back end, selected, listed |
 //! | [`names`] | ids of scenarios that survive edits, and former ones |
@@ -40,6 +41,7 @@ pub mod components;
 #[cfg(feature = "container")]
 mod container;
 pub mod doctor;
+pub mod drawn;
 pub mod elf;
 pub mod errors;
 pub mod evidence;

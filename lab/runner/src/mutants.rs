@@ -155,7 +155,7 @@ mod tests {
         let everything = Catalogue::read(&workspace.root, &Selection::default()).unwrap();
         let all: Vec<String> = names(&everything).into_iter().collect();
         for entry in everything.with_mutants(&all, Depth::EveryScenario, &[]).entries {
-            let path = tier::directory(&entry.id).join("node-1/run/agent.sock");
+            let path = tier::directory(Path::new(tier::ROOT), &entry.id).join("node-1/run/agent.sock");
             assert!(path.as_os_str().len() < 108, "{}", path.display());
         }
     }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::binaries::PLUGIN;
 use crate::cli::{Choice, NodeApi, RealArgs, RunArgs, UpArgs};
+use crate::drawn::Drawn;
 use crate::product::Product;
 use crate::verdict::Record;
 
@@ -219,6 +220,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Names that the run draws, if it does.
+    #[must_use]
+    pub fn drawn(&self) -> Option<Drawn> {
+        self.args.randomize_names.then(|| Drawn::new(self.seed))
+    }
+
     /// Seed in the command line's form.
     #[must_use]
     pub fn seed_text(&self) -> String {

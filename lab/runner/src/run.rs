@@ -239,6 +239,7 @@ async fn scenarios(lab: &Arc<Lab>, probes: &[Probe]) {
                 None => feature.scenarios.push(scenario),
             }
         }
+        plan.drawn().into_iter().for_each(|drawn| drawn.rename(feature));
     }
     let features = catalogue::in_turn(features);
     let (before, after) = (Arc::clone(lab), Arc::clone(lab));
@@ -328,6 +329,9 @@ fn again(plan: &Plan) -> String {
     let mut words = format!("--seed {}", plan.seed_text());
     if let Some(chaos) = args.chaos {
         words.push_str(&format!(" --chaos {chaos:x}"));
+    }
+    if args.randomize_names {
+        words.push_str(" --randomize-names");
     }
     if let Some(times) = args.stress {
         words.push_str(&format!(" --stress {times}"));

@@ -13,12 +13,13 @@ use data_encoding::HEXLOWER;
 use nix::mount::{MsFlags, mount};
 use sha2::{Digest as _, Sha256};
 
+use crate::drawn::Drawn;
 use crate::plan::Sut;
 use crate::verdict::{Record, StepKind, Verdict};
 
-/// Where the product's copies are, and the lab's.
-const PRODUCT: &str = "/run/cnilab-product";
-const OWN: &str = "/run/cnilab-own";
+/// Where the product's copies are, and the lab's, unless the run draws names.
+const PRODUCT: &str = "cnilab-product";
+const OWN: &str = "cnilab-own";
 
 /// Files that must stay what they are.
 #[derive(Debug, Default)]
@@ -68,9 +69,13 @@ impl Sealed {
     ///
     /// # Errors
     /// The kernel refuses a mount, a file cannot be copied, or one is another than that which was looked at before.
-    pub fn take(sut: &mut Sut, workload: &mut PathBuf) -> anyhow::Result<Self> {
+    pub fn take(sut: &mut Sut, workload: &mut PathBuf, drawn: Option<Drawn>) -> anyhow::Result<Self> {
+        let at = |name: &str| {
+            Path::new("/run").join(drawn.map_or_else(|| name.to_owned(), |drawn| drawn.word(name)))
+        };
+        let (products, owns) = (at(PRODUCT), at(OWN));
         let mut seals = Vec::new();
-        let product = Store::open(Path::new(PRODUCT))?;
+        let product = Store::open(&products)?;
         for binary in &mut sut.binaries {
             let seal = product.copy(&binary.path)?;
             ensure!(
@@ -82,8 +87,8 @@ impl Sealed {
             seals.push(seal);
         }
         product.close()?;
-        (sut.dir, sut.is_sealed) = (PRODUCT.into(), true);
-        let own = Store::open(Path::new(OWN))?;
+        (sut.dir, sut.is_sealed) = (products, true);
+        let own = Store::open(&owns)?;
         let seal = own.copy(workload)?;
         workload.clone_from(&seal.path);
         seals.push(seal);

@@ -74,9 +74,9 @@ async fn perform(task: Task, place: Place) -> anyhow::Result<Exit> {
             if let Some((suite, workload)) = &suite {
                 (plan.root, plan.workload) = (suite.path().to_owned(), workload.clone());
             }
-            let mut sealed = Sealed::default();
+            let (mut sealed, drawn) = (Sealed::default(), plan.drawn());
             if place.is_sandbox() && plan.real.is_none() {
-                sealed = Sealed::take(&mut plan.sut, &mut plan.workload)?;
+                sealed = Sealed::take(&mut plan.sut, &mut plan.workload, drawn)?;
                 alone::ask_versions(&mut plan.sut).await;
             }
             Box::pin(run::run(*plan, place, sealed)).await

@@ -33,6 +33,7 @@ use serde_json::{Value, json};
 pub use standing::Standing;
 
 use crate::binaries::MUTANT;
+use crate::drawn::Drawn;
 use crate::names;
 use crate::plan::Plan;
 use crate::product::Deployment;
@@ -58,7 +59,7 @@ pub const EXCHANGE: Duration = Duration::from_secs(2);
 const BACK_OFF: Duration = Duration::from_millis(250);
 
 /// Where the clusters of a run keep their files: in the sandbox' own `/run`.
-const ROOT: &str = "/run/cnilab";
+pub const ROOT: &str = "/run/cnilab";
 
 /// Default namespace of pods of the mesh.
 pub const MESH_NAMESPACE: &str = "shop";
@@ -115,8 +116,8 @@ impl FromStr for Families {
 
 /// Directory of a scenario's cluster.
 #[must_use]
-pub fn directory(id: &str) -> PathBuf {
-    Path::new(ROOT).join(names::directory(id))
+pub fn directory(root: &Path, id: &str) -> PathBuf {
+    root.join(names::directory(id))
 }
 
 /// The cluster of a scenario.
@@ -290,9 +291,12 @@ impl Tier {
         if let Some(session) = session {
             return Self::of(session, node).await;
         }
-        let directory = directory(id);
+        let drawn = plan.drawn();
+        let root = drawn.map_or_else(|| ROOT.into(), |drawn| Path::new("/run").join(drawn.word("clusters")));
+        let directory = directory(&root, id);
         let mut options = ClusterOptions::new(&directory, &plan.workload, &plan.sut.dir);
         options.chaos = plan.args.chaos.map(|seed| Chaos::new(seed, id)).unwrap_or_default();
+        options.names = drawn.map(Drawn::names).unwrap_or_default();
         options.deadlines.exchange = EXCHANGE;
         options.node = node.clone();
         let mutant = node.mutant.iter().map(|name| (MUTANT.to_owned(), name.clone()));

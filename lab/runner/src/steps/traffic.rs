@@ -25,6 +25,9 @@ const APP: (u32, u32) = (1000, 1000);
 /// The sources that the proxy uses towards its own app, so that rules can tell.
 const INBOUND_SOURCES: [&str; 2] = ["127.0.0.6", "::6"];
 
+/// The pod that scenarios introduce for traffic with what is not in the mesh.
+const OUTSIDE: &str = "outside";
+
 /// Prefix of a service.
 const SERVICE: &str = "service \"";
 
@@ -51,7 +54,9 @@ async fn traffic(
 
 /// One packet of the pod to pod "outside" passes its proxy, and one from there.
 pub(super) async fn redirected(world: &mut LabWorld, name: &str) -> Step {
-    for (from, to, proxy) in [(name, "outside", 15001), ("outside", name, 15006)] {
+    let drawn = world.lab()?.plan.drawn();
+    let outside = drawn.map_or_else(|| OUTSIDE.to_owned(), |drawn| drawn.name(OUTSIDE));
+    for (from, to, proxy) in [(name, &*outside, 15001), (&*outside, name, 15006)] {
         let line = Line::new("TCP", &format!("\"{from}\""), format!("\"{to}\""), 8080, How::default());
         let sent = send(world, &line).await?;
         judge(world, &line, &sent, &Ending::Passes(vec![proxy])).await?;
