@@ -22,6 +22,7 @@ pub mod leftovers;
 pub mod machines;
 pub mod network;
 pub mod node_plan;
+pub mod power;
 pub mod profile;
 pub mod runtime;
 pub mod server;
@@ -341,6 +342,11 @@ pub trait Node: Send + Sync {
     /// `cniconfig` of its status.
     fn loaded(&self) -> Result<Vec<String>, LabError> {
         Err(LabError::unsupported("this tier", "ask the runtime what it has loaded"))
+    }
+
+    /// Reasons of the runtime's reads so far that found no network where one was loaded.
+    fn lost_networks(&self) -> Result<Vec<String>, LabError> {
+        Err(LabError::unsupported("this tier", "ask the runtime for each of its reads"))
     }
 
     /// Its directories, where the tier has them in reach.

@@ -10,11 +10,21 @@
 //! |---|---|
 //! | [`lack`] | what can be lacking, and which calls it changes; pure |
 //! | [`trace`] | follows the program |
+//! | `clock`, `hasten` | time that passes faster; the first is pure |
+//! | `journal` | what it does to files, for a loss of power |
 //! | `changes` | what it changes of files, so that it can be killed before any of it |
 
 #[cfg(target_arch = "x86_64")]
 mod changes;
+#[cfg(target_arch = "x86_64")]
+pub mod clock;
+#[cfg(target_arch = "x86_64")]
+mod hasten;
+#[cfg(target_arch = "x86_64")]
+mod journal;
 pub mod lack;
+#[cfg(target_arch = "x86_64")]
+mod memory;
 #[cfg(target_arch = "x86_64")]
 pub mod trace;
 /// Registers are read and written, and only those of x86_64 are known.
@@ -51,6 +61,15 @@ pub struct KernelOptions {
     /// Kill the program before it changes files for the Nth time.
     #[arg(long, value_name = "N")]
     kill_at_change: Option<NonZeroU32>,
+    /// Time passes so many times as fast: clocks and time-outs of the program and its children.
+    #[arg(long, value_name = "N")]
+    times: Option<NonZeroU32>,
+    /// Write down here what the program does to files, a line of JSON each.
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+    /// Directory whose files the journal is of.
+    #[arg(long, value_name = "DIRECTORY")]
+    durable: Vec<PathBuf>,
     /// The program with its arguments.
     #[arg(last = true, required = true)]
     program: Vec<OsString>,
@@ -67,6 +86,9 @@ pub fn run(options: &KernelOptions) -> anyhow::Result<ExitCode> {
         entering: if options.no_entering { Entering::Forbidden } else { Entering::Allowed },
         kill_at: options.kill_at,
         kill_at_change: options.kill_at_change,
+        times: options.times,
+        journal: options.journal.clone(),
+        durable: options.durable.clone(),
     };
     let (name, arguments) = options.program.split_first().ok_or_else(|| anyhow::anyhow!("no program"))?;
     let mut program = Command::new(name);

@@ -11,11 +11,14 @@ pub mod leaving;
 pub mod load;
 pub mod node;
 pub mod objects;
+pub mod power;
 pub mod settings;
 pub mod several;
+pub mod time;
 pub mod uninstall;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,6 +75,8 @@ pub struct AgentPlan {
     /// Capabilities that its container lacks.
     pub lacks: Vec<String>,
     pub denials: Vec<denied::Denial>,
+    /// Speed of its time, if it passes faster.
+    pub times: Option<NonZeroU32>,
     /// Disk beneath a directory that it writes.
     pub disk: Option<disk::OwnDisk>,
     /// Takes the place of the cluster's authority.

@@ -19,6 +19,12 @@ pub struct Difference {
     pub kill_at: Option<NonZeroU32>,
     /// The change of a file before which the program is killed, counted from 1.
     pub kill_at_change: Option<NonZeroU32>,
+    /// Speed of time, if it passes faster.
+    pub times: Option<NonZeroU32>,
+    /// File for a journal of what it does to files.
+    pub journal: Option<PathBuf>,
+    /// Directories that the journal is of.
+    pub durable: Vec<PathBuf>,
 }
 
 /// A relevant system call with its arguments.

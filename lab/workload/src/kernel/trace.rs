@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io::IoSliceMut;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -11,20 +10,20 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use nix::errno::Errno;
-use nix::libc::{self, c_long, user_regs_struct};
-use nix::sys::ptrace::{self, AddressType, Options};
+use nix::libc::{self, PTRACE_EVENT_EXEC, c_long, user_regs_struct};
+use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::Signal;
-use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::changes::FileChanges;
+use super::hasten::{Hastened, hide_vdso};
+use super::journal::Journal;
 use super::lack::{Difference, Fate, SystemCall};
+use super::memory::{LONGEST_PATH, poke, read, text};
 
 /// Longer than any message of a back end.
 const LONGEST_MESSAGE: usize = 8 << 20;
-/// `PATH_MAX`
-const LONGEST_PATH: usize = 4096;
 /// `PTRACE_EVENTMSG_SYSCALL_ENTRY`, the message of a stop where a system call begins (Linux 5.3)
 const BEGINS: c_long = 1;
 
@@ -46,9 +45,16 @@ pub fn run(difference: &Difference, mut program: Command) -> Result<u8> {
         | Options::PTRACE_O_TRACECLONE
         | Options::PTRACE_O_TRACEEXEC;
     ptrace::setoptions(first, options)?;
+    if difference.times.is_some() {
+        hide_vdso(first).context("cannot hide the vDSO")?;
+    }
     ptrace::syscall(first, None)?;
     let changes = difference.kill_at_change.map(|_| FileChanges::of(child.id())).transpose()?;
-    Tracer { difference, under_way: HashMap::new(), first, since_entering: None, changes }.follow()
+    let hastened = difference.times.map(Hastened::new);
+    let journal =
+        difference.journal.as_ref().map(|to| Journal::begin(to, &difference.durable)).transpose()?;
+    Tracer { difference, under_way: HashMap::new(), first, since_entering: None, changes, hastened, journal }
+        .follow()
 }
 
 #[expect(unsafe_code, reason = "a child must ask to be traced between fork and exec")]
@@ -76,6 +82,9 @@ struct Tracer<'a> {
     since_entering: Option<u32>,
     /// Changes, if they are to be counted.
     changes: Option<FileChanges>,
+    /// Time, if it passes faster.
+    hastened: Option<Hastened>,
+    journal: Option<Journal>,
 }
 
 impl Tracer<'_> {
@@ -86,8 +95,17 @@ impl Tracer<'_> {
                 WaitStatus::PtraceSyscall(pid) => {
                     // A process that was killed meanwhile is reported next.
                     match self.stopped(pid) {
+                        Err(error) if error.downcast_ref() != Some(&Errno::ESRCH) => {
+                            return Err(error.context("cannot look at a system call"));
+                        }
+                        _ => {}
+                    }
+                    resume(pid, None)?;
+                }
+                WaitStatus::PtraceEvent(pid, _, PTRACE_EVENT_EXEC) if self.hastened.is_some() => {
+                    match hide_vdso(pid) {
                         Ok(()) | Err(Errno::ESRCH) => {}
-                        Err(errno) => return Err(errno).context("cannot look at a system call"),
+                        Err(errno) => return Err(errno).context("cannot hide the vDSO"),
                     }
                     resume(pid, None)?;
                 }
@@ -108,12 +126,16 @@ impl Tracer<'_> {
         }
     }
 
-    fn stopped(&mut self, pid: Pid) -> Result<(), Errno> {
-        let registers = ptrace::getregs(pid)?;
+    fn stopped(&mut self, pid: Pid) -> Result<()> {
+        let mut registers = ptrace::getregs(pid)?;
         if ptrace::getevent(pid)? == BEGINS {
-            self.begins(pid, registers)
+            self.hastened.as_mut().map_or(Ok(()), |time| time.begins(pid, &mut registers))?;
+            self.journal.iter_mut().for_each(|journal| journal.begins(pid, &registers));
+            Ok(self.begins(pid, registers)?)
         } else {
-            self.returns(pid, registers)
+            self.hastened.as_mut().map_or(Ok(()), |time| time.returns(pid, &mut registers))?;
+            self.journal.as_mut().map_or(Ok(()), |journal| journal.returns(pid, &registers))?;
+            Ok(self.returns(pid, registers)?)
         }
     }
 
@@ -266,18 +288,7 @@ fn pieces(pid: Pid, header: u64) -> Option<Vec<(u64, usize)>> {
 }
 
 fn path(pid: Pid, at: u64) -> Option<Carried> {
-    let mut name = Vec::new();
-    while name.len() < LONGEST_PATH {
-        let word = peek(pid, at.checked_add(u64::try_from(name.len()).ok()?)?).ok()?;
-        match word.iter().position(|byte| *byte == 0) {
-            Some(end) => {
-                name.extend(word.get(..end)?);
-                return Some(Carried::Path(PathBuf::from(OsString::from_vec(name))));
-            }
-            None => name.extend(word),
-        }
-    }
-    None
+    text(pid, at).map(|name| Carried::Path(name.into()))
 }
 
 /// The path of a `struct sockaddr_un`.
@@ -289,30 +300,4 @@ fn unix_path(pid: Pid, at: u64, length: u64) -> Option<Carried> {
     }
     let path = path.split(|byte| *byte == 0).next()?;
     Some(Carried::Path(PathBuf::from(OsString::from_vec(path.to_vec()))))
-}
-
-fn read(pid: Pid, at: u64, length: usize) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; length];
-    if length == 0 {
-        return Some(bytes);
-    }
-    let remote = RemoteIoVec { base: usize::try_from(at).ok()?, len: length };
-    let got = process_vm_readv(pid, &mut [IoSliceMut::new(&mut bytes)], &[remote]).ok()?;
-    (got == length).then_some(bytes)
-}
-
-fn address(at: u64) -> Result<AddressType, Errno> {
-    usize::try_from(at).map(|at| at as AddressType).map_err(|_| Errno::EFAULT)
-}
-
-fn peek(pid: Pid, at: u64) -> Result<[u8; size_of::<c_long>()], Errno> {
-    Ok(ptrace::read(pid, address(at)?)?.to_ne_bytes())
-}
-
-/// Writes one byte; returns the former one.
-fn poke(pid: Pid, at: u64, byte: u8) -> Result<u8, Errno> {
-    let mut word = peek(pid, at)?;
-    let old = std::mem::replace(&mut word[0], byte);
-    ptrace::write(pid, address(at)?, c_long::from_ne_bytes(word))?;
-    Ok(old)
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::AgentPlan;
 use super::leaving::remember_pods;
 use super::objects::CONTAINER;
+use super::time;
 use crate::product::Deployment;
 use crate::product::objects::Lacking;
 use crate::steps::world::LabWorld;
@@ -163,6 +164,9 @@ pub async fn objects(world: &LabWorld) -> Result<Vec<Value>, Stop> {
             add(&mut container["env"], &world.agent.env);
             let flags: Vec<Value> = world.agent.flags.iter().map(|flag| json!(flag)).collect();
             add(&mut container["args"], &flags);
+            if let Some(times) = world.agent.times {
+                time::hasten(container, times, world.node.mutant.as_deref());
+            }
             let has = container["securityContext"]["capabilities"]["add"].as_array_mut();
             has.into_iter()
                 .for_each(|has| has.retain(|one| !world.agent.lacks.iter().any(|lacks| one == lacks)));

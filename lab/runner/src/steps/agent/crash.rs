@@ -16,6 +16,7 @@ use kube::Api;
 use serde_json::{Value, json};
 
 use super::objects::{self, CONTAINER, Job};
+use super::time::PROGRAM;
 use super::{bare, chart, several};
 use crate::binaries::MUTANT;
 use crate::binaries::PLUGIN;
@@ -110,19 +111,19 @@ fn last_lines(lines: &[String]) -> String {
 }
 
 /// State before the agent, to compare with.
-struct Sweep {
-    node: Files,
+pub(super) struct Sweep {
+    pub(super) node: Files,
     /// Conflist before the agent.
-    old: Vec<u8>,
+    pub(super) old: Vec<u8>,
     /// Plugin of the image.
-    plugin: Vec<u8>,
+    pub(super) plugin: Vec<u8>,
     job: Job,
-    pod: Value,
+    pub(super) pod: Value,
 }
 
 impl Sweep {
     /// For an install.
-    async fn new(world: &mut LabWorld) -> Result<Self, Stop> {
+    pub(super) async fn new(world: &mut LabWorld) -> Result<Self, Stop> {
         bare(world)?;
         // Its account is all that it has of the chart: nothing grants it anything yet.
         let tier = world.cluster().await?;
@@ -140,17 +141,21 @@ impl Sweep {
         Ok(Self { node, old, plugin, job: Job::Install, pod: pod(world, Job::Install).await? })
     }
 
+    /// The same node, for a removal.
+    pub(super) async fn removal(self, world: &LabWorld) -> Result<Self, Stop> {
+        Ok(Self { job: Job::Purge, pod: pod(world, Job::Purge).await?, ..self })
+    }
+
     /// Runs it once; `fatal` is the change at which it is killed.
     async fn run(&self, world: &mut LabWorld, fatal: u32) -> Result<Ended, Stop> {
+        self.run_traced(world, &["--kill-at-change", &fatal.to_string()]).await
+    }
+
+    /// Runs it once, with these options of its tracer.
+    pub(super) async fn run_traced(&self, world: &mut LabWorld, options: &[&str]) -> Result<Ended, Stop> {
         let mut pod = self.pod.clone();
-        pod["spec"]["containers"][0]["command"] = json!([
-            "workload",
-            "fake-kernel",
-            "--kill-at-change",
-            fatal.to_string(),
-            "--",
-            "/image/install-cni"
-        ]);
+        let words = ["workload", "fake-kernel"].iter().chain(options).chain(&["--", PROGRAM]);
+        pod["spec"]["containers"][0]["command"] = words.copied().collect();
         let tier = world.cluster().await?;
         let start = tier.start_pod(&PodName::in_system(NAME), pod).await?;
         let ended = eventually(world, SOON, async |world| match end(world).await? {
@@ -309,10 +314,9 @@ async fn installation(world: &mut LabWorld) -> Step {
 /// Kills it at each change in turn; the last run uninstalls.
 #[then("a removal that is killed before any change of a file leaves the old network or the new one")]
 async fn removal(world: &mut LabWorld) -> Step {
-    let mut sweep = Sweep::new(world).await?;
+    let sweep = Sweep::new(world).await?;
     if sweep.run(world, MOST).await? != Ended::Done {
         return Err(Stop::wrong("it did not install"));
     }
-    (sweep.job, sweep.pod) = (Job::Purge, pod(world, Job::Purge).await?);
-    sweep.at_any_change(world).await
+    sweep.removal(world).await?.at_any_change(world).await
 }
