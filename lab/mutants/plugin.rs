@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Defects of the plugin that take more than an expression, for the entries of `protocol.yaml`.
+//! Defects of the plugin that take more than an expression, for the entries of `protocol.yaml` and `serve.yaml`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use protocol::env::Command;
 use redirect::ruleset::{Dialect, Ruleset};
+use rustls::crypto::CryptoProvider;
 
 use crate::context::Call;
 
@@ -35,4 +37,14 @@ fn clean(call: &Call<'_>, all: impl Fn(&Path) -> Vec<PathBuf>) {
             let _ = netfilter::apply(&Ruleset { dialect: Dialect::Iptables, ipv6: true, rules: Vec::new() });
         }
     }
+}
+
+/// TLS as of a build that knows no RSA.
+pub(crate) fn without_rsa() -> Arc<CryptoProvider> {
+    let mut provider = rustls::crypto::ring::default_provider();
+    let known = &mut provider.signature_verification_algorithms;
+    let mut rest = known.mapping.to_vec();
+    rest.retain(|(scheme, _)| !format!("{scheme:?}").starts_with("RSA"));
+    known.mapping = rest.leak();
+    Arc::new(provider)
 }

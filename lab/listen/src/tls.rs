@@ -33,7 +33,7 @@ struct Serving {
 }
 
 impl Tls {
-    /// Serves with this certificate and its key (PEM) from now on. Connections of before are closed at once, as those of a server that is
+    /// Serves with this certificate, those of the authorities above it and its key (PEM) from now on. Connections of before are closed at once, as those of a server that is
     /// killed and started again, and the future ends when they are; upgraded ones are none of the server's any more.
     ///
     /// # Errors
@@ -43,13 +43,13 @@ impl Tls {
         certificate: &str,
         key: &str,
     ) -> Result<impl Future<Output = ()> + use<>, TlsError> {
-        let certificate = CertificateDer::from_pem_slice(certificate.as_bytes())?;
+        let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect::<Result<_, _>>()?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
-            .with_single_cert(vec![certificate], key)?;
+            .with_single_cert(chain, key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let next = Serving { config: Some(Arc::new(config)), connections: watch::Sender::default() };
         let former = std::mem::replace(&mut *self.0.lock(), next).connections;

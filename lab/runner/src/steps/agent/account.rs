@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cluster::{Issuer, KUBECONFIG};
-use cucumber::{then, when};
+use cucumber::{given, then, when};
 use serde_json::Value;
 
 use super::agent;
@@ -130,6 +130,14 @@ async fn trusted(world: &mut LabWorld, whom: &str) -> Result<String, Stop> {
 async fn certified(world: &mut LabWorld) -> Step {
     let successor = successor(world).await?;
     Ok(world.cluster().await?.front()?.certify(&*successor, None).await?)
+}
+
+/// The server shows the intermediate authority's certificate, too; its authority is the cluster's, whose keys are RSA as its own.
+#[given("the API server's certificate is one of an intermediate authority")]
+async fn below(world: &mut LabWorld) -> Step {
+    let tier = world.cluster().await?;
+    let intermediate = tier.issuer()?.intermediate()?;
+    Ok(tier.front()?.certify(&*intermediate, None).await?)
 }
 
 /// A certificate of a machine whose clock is that much ahead, made just now.
