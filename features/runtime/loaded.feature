@@ -56,3 +56,24 @@ Feature: The node agent is ready once the runtime has loaded its entry
       | owner    | plugin                                      |
       | podman   | "type": "bridge", "bridge": "cni-podman0"   |
       | loopback | "type": "loopback"                          |
+
+  @mutant:list-emptied
+  Scenario Outline: A runtime that reads at each change never loses its network: <runtime>
+    A list that is wrong for some milliseconds is loaded, the node is not ready, and pods of that moment fail.
+
+    Given the node's runtime is "<runtime>"
+    And a node without the plugin
+    When the node agent is deployed
+    Then the node agent becomes ready within 10 s
+    And the runtime has loaded "lab-net, istio-cni" within 2000 ms
+    When its ConfigMap sets "EXCLUDE_NAMESPACES" to "kube-system,builds"
+    Then our entry in "10-lab.conflist" has "exclude_namespaces" = ["kube-system", "builds"]
+    When the DaemonSet is deleted
+    Then the conflist "10-lab.conflist" is as it was, byte for byte
+    And the runtime has never lost its network
+
+    Examples:
+      | runtime        |
+      | containerd-1.6 |
+      | containerd-2   |
+      | cri-o          |

@@ -13,6 +13,8 @@ use crate::{AgentStandIn, Configuration, Installed, Kernel, RuntimeProfile};
 pub struct RuntimeConf {
     /// Time from a change of the configuration directory until it is loaded.
     pub lag: Duration,
+    /// Time after which a call is killed, as where the kubelet's `runtimeRequestTimeout` is over.
+    pub patience: Option<Duration>,
     /// `cni_default_network`: the network of that name, whichever file is the first.
     pub default_network: Option<String>,
 }
@@ -54,6 +56,8 @@ pub struct NodePlan {
     pub outside: bool,
     /// The network outside knows where pods are, so that nobody masquerades them.
     pub pods_are_routed: bool,
+    /// The API's service has an IPv6 address, and pods are told of that alone, as in a cluster of one family.
+    pub service_is_ipv6: bool,
     /// `rp_filter` of the machines.
     pub rp_filter: Option<u8>,
 }

@@ -40,6 +40,17 @@ pub struct RuntimeProfile {
     pub pod_uid: PodUid,
     /// When `lo` of a sandbox is set up.
     pub loopback: Loopback,
+    /// `CNI_NETNS` of a sandbox.
+    pub namespaces: Namespaces,
+}
+
+/// Namespace of a sandbox as plugins are told it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Namespaces {
+    /// A file below `/var/run/netns`, which keeps it.
+    Kept,
+    /// `/proc/PID/ns/net` of the pause process (`dockerNetNSFmt`); nothing else keeps it.
+    OfPause,
 }
 
 /// Whether a runtime makes a call at all.
@@ -174,6 +185,7 @@ impl RuntimeProfile {
         cache: CacheLayout::WithoutNetns,
         pod_uid: PodUid::Passed,
         loopback: Loopback::Beside,
+        namespaces: Namespaces::Kept,
     };
     /// containerd 2 (2.4.2).
     pub const CONTAINERD_2: Self = Self {
@@ -202,6 +214,7 @@ impl RuntimeProfile {
         cache: CacheLayout::WithNetns,
         pod_uid: PodUid::Passed,
         loopback: Loopback::First,
+        namespaces: Namespaces::Kept,
     };
     /// cri-dockerd (0.3; libcni 1.1.2).
     pub const CRI_DOCKERD: Self = Self {
@@ -221,6 +234,7 @@ impl RuntimeProfile {
         cache: CacheLayout::WithoutNetns,
         pod_uid: PodUid::Withheld,
         loopback: Loopback::First,
+        namespaces: Namespaces::OfPause,
     };
 
     /// All of them.

@@ -16,7 +16,7 @@ use crate::account::{Credentials, Kept};
 use crate::env::Sources;
 use crate::error::Error;
 use crate::node::{NetnsNode, PLUGIN};
-use crate::options::SERVICE;
+use crate::options::{SERVICE, SERVICE_V6};
 use crate::output::Output;
 use crate::pace;
 use crate::pod::{Binaries, Plan, Planned};
@@ -140,8 +140,9 @@ impl NetnsNode {
         rooted: &Rooted,
         program: &mut Program,
     ) -> Result<(), Error> {
+        let service = if self.options.node.service_is_ipv6 { SERVICE_V6 } else { SERVICE.0 };
         let defaults = BTreeMap::from([
-            ("KUBERNETES_SERVICE_HOST", SERVICE.0.to_owned()),
+            ("KUBERNETES_SERVICE_HOST", service.to_owned()),
             ("KUBERNETES_SERVICE_PORT", SERVICE.1.to_string()),
         ]);
         for (name, value) in defaults {

@@ -50,6 +50,8 @@ const KEPT_PODS: usize = 64;
 
 /// A node's root, in its directory.
 const ROOT: &str = "root";
+/// Directory of namespaces that no file of the node keeps, in its directory.
+pub(crate) const ASIDE: &str = "aside";
 /// A pod's interface in the node's second network.
 pub const SECOND_INTERFACE: &str = "net1";
 
@@ -99,6 +101,7 @@ impl NetnsNode {
         let host = Host::new(below(ROOT), !options.node.run_is_private);
         let paths = host.paths();
         lay_out(options, &paths)?;
+        fs::create_dir_all(below(ASIDE)).map_err(Error::file("make", below(ASIDE)))?;
         let binaries = &options.binaries;
         // What its programs see, which is there before a pod is, has pods' namespaces and disks that come later.
         let shared = SharedDirectory::new(&directory)?;
@@ -121,6 +124,7 @@ impl NetnsNode {
             view: view.clone(),
             chaos: options.chaos.clone(),
             deadline: options.deadlines.plugin,
+            patience: options.node.runtime_conf.patience,
         };
         let agent = Agent::new(&binaries.workload, (netns.path(), &view), &paths.run_dir, &below("agent"))?;
         let environment = options.node.plugin_env.clone();

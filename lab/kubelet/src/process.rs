@@ -14,6 +14,8 @@ use apiserver::Timestamp;
 use cluster::Files;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use rustix::fs::Mode;
+use rustix::process::umask;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
@@ -53,6 +55,8 @@ pub struct Program {
     pub files: Files,
     /// Permission to write the kernel's settings below `/proc`, as far as its user and its rights go.
     pub settings: Files,
+    /// Mask of the modes of files that it makes; the lab's own if absent.
+    pub umask: Option<u32>,
     /// File for `/etc/resolv.conf`; the node's own if absent.
     pub resolv_conf: Option<PathBuf>,
     /// The node whose files and processes it sees, the files only if it has no root of its own; the lab's if absent.
@@ -78,6 +82,7 @@ impl Program {
             rights,
             files: Files::Writable,
             settings: Files::Writable,
+            umask: None,
             resolv_conf: None,
             view: None,
             mounts: Vec::new(),
@@ -152,6 +157,10 @@ impl Program {
             (Files::ReadOnly, Some(_)) => rootfs::write_no_root()?,
             (Files::ReadOnly, None) => rootfs::write_nothing(view.map(View::written))?,
             (Files::Writable, _) => {}
+        }
+        // This thread has a mask of its own, as it has a directory.
+        if let Some(mask) = self.umask {
+            umask(Mode::from_raw_mode(mask));
         }
         self.rights.take_on()?;
         if (self.uid, self.gid) == (0, 0) { Ok(()) } else { rights::become_user(self.uid, self.gid) }

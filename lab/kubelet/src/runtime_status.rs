@@ -18,12 +18,24 @@ use crate::slot::{Parts, Slot, Stage};
 const EVERY: Duration = scaled(5);
 
 impl NetnsNode {
-    /// Looks at the runtime's status now and then, until aborted.
+    /// Looks at the runtime's status now and then, and whenever it has lost its network, until aborted.
     pub async fn follow_network(self: Arc<Self>) {
         let mut due = tokio::time::interval(EVERY);
+        let mut lost = self.chain.lost();
         loop {
-            due.tick().await;
-            self.look_at_network().await;
+            tokio::select! {
+                _ = due.tick() => self.look_at_network().await,
+                // The chain lives in `self`.
+                Ok(()) = lost.changed() => self.lose_network().await,
+            }
+        }
+    }
+
+    /// Reports what a look at that moment would have seen, though the network may be there again.
+    async fn lose_network(&self) {
+        let trouble = trouble(&self.chain.without_network());
+        if self.network.lock().learn(Some(trouble), Timestamp::now()) {
+            let _ = self.report_conditions().await;
         }
     }
 

@@ -4,15 +4,20 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use cluster::profile::{FailedTeardown, Loopback};
+use cluster::profile::{FailedTeardown, Loopback, Namespaces};
 use serde_json::Value;
 
 use crate::cni::chain::{Attachment, Chain, ChainError};
 use crate::cni::result::addresses;
+use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
+use crate::pids::Pids;
 use crate::pod::{Plan, Users};
+use crate::process::{Process, Program};
 
 /// The capability by which containerd hands a pod's annotations to plugins.
 const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
@@ -26,6 +31,12 @@ pub struct SandboxPaths<'a> {
     pub netns_dir: &'a Path,
     /// The same directory, as plugins see it.
     pub seen_as: &'a Path,
+    /// Directory that nobody on the node sees, for namespaces that no file keeps there.
+    pub aside: &'a Path,
+    /// Processes of the node, for a pause process.
+    pub pids: Arc<Pids>,
+    /// Deadline of that process.
+    pub deadline: Duration,
     /// The node's own addresses.
     pub addresses: &'a [IpAddr],
     /// `rp_filter` of the machine, which new namespaces inherit.
@@ -38,6 +49,8 @@ pub struct Sandbox {
     /// Its own namespace; `None` on the host network.
     namespace: Option<Namespace>,
     netns: PathBuf,
+    /// The pause process, if that is how the runtime knows the namespace. It ends with this value.
+    pause: Option<Process>,
     attachment: Attachment,
     addresses: Vec<IpAddr>,
     further: Vec<(String, IpAddr)>,
@@ -61,6 +74,7 @@ impl Sandbox {
             return Ok(Self {
                 namespace: None,
                 netns,
+                pause: None,
                 attachment: Attachment::default(),
                 addresses: place.addresses.to_vec(),
                 further: Vec::new(),
@@ -68,13 +82,22 @@ impl Sandbox {
             });
         }
         let name = format!("cni-{}-{attempt}", plan.uid);
-        let path = place.netns_dir.join(&name);
+        let path = match chain.profile.namespaces {
+            Namespaces::Kept => place.netns_dir.join(&name),
+            Namespaces::OfPause => place.aside.join(&name),
+        };
         let namespace = match plan.users {
             Users::OfNode => Namespace::create(&path, NamespaceRole::Pod).await?,
             Users::Own => Namespace::create_with_users(&path, NamespaceRole::Pod, &plan.workload).await?,
         };
         netns::filter_reverse_paths(&path, place.rp_filter).await?;
-        let attachment = attachment(plan, attempt, &place.seen_as.join(name));
+        let pause = match chain.profile.namespaces {
+            Namespaces::Kept => None,
+            Namespaces::OfPause => Some(pause(plan, place, &path).await?),
+        };
+        let of_pause =
+            pause.as_ref().and_then(Process::first_pid).map(|pid| format!("/proc/{pid}/ns/net").into());
+        let attachment = attachment(plan, attempt, &of_pause.unwrap_or_else(|| place.seen_as.join(name)));
         if chain.profile.loopback == Loopback::First {
             netns::set_loopback_up(namespace.path()).await?;
         }
@@ -87,7 +110,7 @@ impl Sandbox {
             addresses(&result).into_iter().partition(|(name, _)| *name == attachment.ifname);
         let addresses = first.into_iter().map(|(_, address)| address).collect();
         let given_up = AtomicBool::default();
-        Ok(Self { namespace: Some(namespace), netns: path, attachment, addresses, further, given_up })
+        Ok(Self { namespace: Some(namespace), netns: path, pause, attachment, addresses, further, given_up })
     }
 
     /// Takes it from the network. The namespace goes with this value, whatever the chain says: who cannot take no for an answer keeps it
@@ -99,7 +122,12 @@ impl Sandbox {
         if self.namespace.is_none() || self.given_up.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let removed = chain.del(&self.attachment).await;
+        let is_over = self.pause.as_ref().is_some_and(|pause| pause.exit().is_some());
+        let removed = match is_over {
+            false => chain.del(&self.attachment).await,
+            // Nobody knows the namespace of a process that has ended.
+            true => chain.del(&Attachment { netns: String::new(), ..self.attachment.clone() }).await,
+        };
         let gives_up = removed.is_err() && chain.profile.failed_teardown == FailedTeardown::GivenUp;
         self.given_up.store(gives_up, Ordering::Relaxed);
         removed
@@ -134,6 +162,18 @@ impl Sandbox {
     #[must_use]
     pub fn attachment(&self) -> Option<&Attachment> {
         self.namespace.as_ref().map(|_| &self.attachment)
+    }
+}
+
+/// A process in the sandbox' namespace, among those of the node.
+async fn pause(plan: &Plan, place: &SandboxPaths<'_>, netns: &Path) -> Result<Process, Error> {
+    let program = Program { pids: Some(Arc::clone(&place.pids)), ..Program::new(&plan.workload, ["pause"]) };
+    let pause = Process::start(&program, netns).await?;
+    match pause.ready(place.deadline).await? {
+        None => Ok(pause),
+        Some(exit) => {
+            Err(Error::Process { program: plan.workload.clone(), why: format!("ended with {exit:?}") })
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::cni::chain::ChainError;
 use crate::containers::{self, Container, Ending, NOT_PROBED};
 use crate::error::Error;
 use crate::furnish::Shared;
-use crate::node::NetnsNode;
+use crate::node::{ASIDE, NetnsNode};
 use crate::options::scaled;
 use crate::pod::{ContainerRole, Plan, Planned};
 use crate::probe::Seen;
@@ -117,6 +117,9 @@ impl NetnsNode {
                 node: self.netns.path(),
                 netns_dir,
                 seen_as,
+                aside: &self.directory.join(ASIDE),
+                pids: Arc::clone(&self.pids.lock()),
+                deadline: self.options.deadlines.process,
                 addresses: &self.addresses(),
                 rp_filter: self.options.rp_filter(),
             };

@@ -148,6 +148,10 @@ impl Node for NetnsNode {
         Ok(self.chain.loaded())
     }
 
+    fn lost_networks(&self) -> Result<Vec<String>, LabError> {
+        Ok(self.chain.lost().borrow().clone())
+    }
+
     fn paths(&self) -> Result<NodePaths, LabError> {
         Ok(self.paths.clone())
     }

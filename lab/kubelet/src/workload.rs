@@ -74,6 +74,12 @@ impl Workload for NetnsWorkload {
                 Error::Missing(format!("address of the guest in pod {}", self.slot.plan.pod.name)).into()
             }),
             None if self.slot.plan.host_network => Ok(Network::Node),
+            // No file keeps it: it is that of a process with the pod's address.
+            None if !self.slot.shown().netns.starts_with(&self.node.paths.netns_dir) => {
+                self.slot.shown().addresses.first().copied().map(Network::Pod).ok_or_else(|| {
+                    Error::Missing(format!("address of pod {}", self.slot.plan.pod.name)).into()
+                })
+            }
             None => {
                 let name = self.slot.shown().netns.file_name().unwrap_or_default().to_owned();
                 Ok(Network::Kept(self.node.directories().netns_dir.join(name)))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One call of one plugin: a process in the node's namespace with nothing but CNI's environment, and its answer.
+//! One call of one plugin: a process in the node's namespace, and its answer.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,23 @@ use crate::error::Error;
 use crate::pace;
 use crate::process::{FAKE_KERNEL, Program};
 use crate::view::Viewed;
+
+/// Mask of a runtime's unit that is hardened (`UMask=0077`); systemd's own is 0022.
+const UMASK: u32 = 0o077;
+
+/// Environment of a runtime's unit, as installers of clusters write it (`/etc/systemd/system/containerd.service.d/http-proxy.conf`), and systemd: plugins
+/// inherit it. Nobody answers at the proxy.
+const OF_UNIT: [(&str, &str); 9] = [
+    ("HTTPS_PROXY", "http://192.0.2.1:3128"),
+    ("HTTP_PROXY", "http://192.0.2.1:3128"),
+    ("https_proxy", "http://192.0.2.1:3128"),
+    ("NO_PROXY", "localhost,.example.com"),
+    ("LANG", "de_DE.UTF-8"),
+    ("TMPDIR", "/nowhere"),
+    ("GODEBUG", "madvdontneed=1"),
+    ("NOTIFY_SOCKET", "/run/systemd/notify"),
+    ("INVOCATION_ID", "0123456789abcdef0123456789abcdef"),
+];
 
 /// Executor of plugins.
 #[derive(Debug, Clone)]
@@ -32,7 +49,12 @@ pub struct Caller {
     pub chaos: Chaos,
     /// Deadline of a plugin; the kubelet's with a runtime is 4 minutes, ours is shorter.
     pub deadline: Duration,
+    /// The runtime's own, if it kills calls before that.
+    pub patience: Option<Duration>,
 }
+
+/// Words about a call that was killed because it took too long.
+const TOO_SLOW: &str = "killed: too slow";
 
 impl Caller {
     /// Calls a plugin and waits for it. One that takes too long is killed: its answer has no exit code.
@@ -41,6 +63,12 @@ impl Caller {
     /// The plugin cannot be started at all.
     pub async fn call(&self, call: &CniCall) -> Result<CniAnswer, Error> {
         self.call_on(call, &self.kernel).await
+    }
+
+    /// True if a call ended because the lab or the runtime killed it, as a scenario wants it.
+    #[must_use]
+    pub fn killed(&self, answer: &CniAnswer) -> bool {
+        self.kernel.kill_at.is_some() || (self.patience.is_some() && answer.stderr == TOO_SLOW)
     }
 
     /// As [`Caller::call`], on another kernel than the usual one.
@@ -58,7 +86,9 @@ impl Caller {
             program.files = kernel.files;
         }
         program.view = Some(self.view.now());
-        program.env = call.env.clone();
+        program.umask = Some(UMASK);
+        program.env = OF_UNIT.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        program.env.extend(call.env.clone());
         program.env.extend(self.extra_env.clone());
         pace::late(&self.chaos, Actor::Process).await;
         let started = Instant::now();
@@ -73,12 +103,12 @@ impl Caller {
             };
             tokio::join!(write, contention::wait_with_output(child)).1
         };
-        let Ok(output) = tokio::time::timeout(self.deadline, exchange).await else {
+        let Ok(output) = tokio::time::timeout(self.patience.unwrap_or(self.deadline), exchange).await else {
             let took = started.elapsed();
             return Ok(CniAnswer {
                 exit: None,
                 stdout: String::new(),
-                stderr: "killed: too slow".to_owned(),
+                stderr: TOO_SLOW.to_owned(),
                 took,
                 waited: Duration::ZERO,
             });

@@ -11,6 +11,7 @@ use cluster::{
 };
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 
 use super::cache::{Cache, CachedResult};
 use super::call::{Caller, failure, not_found};
@@ -150,8 +151,7 @@ impl Chain {
     }
 
     fn list(&self) -> Result<List, ChainFailure> {
-        let directory = self.paths.conf_dir.display().to_string();
-        self.loaded.list().ok_or_else(|| by_itself(self.profile.no_network.replace("{}", &directory)))
+        self.loaded.list().ok_or_else(|| self.no_network())
     }
 
     /// Starts anew with what the configuration directory has.
@@ -169,19 +169,38 @@ impl Chain {
         plugins.iter().filter_map(|plugin| plugin["type"].as_str().map(str::to_owned)).collect()
     }
 
+    /// Reasons of the reads of the configuration directory that lost the network.
+    #[must_use]
+    pub fn lost(&self) -> watch::Receiver<Vec<String>> {
+        self.loaded.lost()
+    }
+
+    /// Message of `NetworkReady=false` while there is no configuration.
+    pub(crate) fn without_network(&self) -> String {
+        self.not_ready(&self.no_network())
+    }
+
+    fn no_network(&self) -> ChainFailure {
+        let directory = self.paths.conf_dir.display().to_string();
+        by_itself(self.profile.no_network.replace("{}", &directory))
+    }
+
+    fn not_ready(&self, failure: &ChainFailure) -> String {
+        self.profile.not_ready.replace("{}", &failure.message)
+    }
+
     /// The runtime's answer about its network (`NetworkReady`); the inner error is the message where it is not ready.
     ///
     /// # Errors
     /// The harness failed.
     pub async fn ready(&self) -> Result<Result<(), String>, Error> {
-        let not_ready = |failure: ChainFailure| self.profile.not_ready.replace("{}", &failure.message);
         let ready = match self.profile.status {
             Calls::Made => self.status().await,
             Calls::Never => self.list().map(drop).map_err(ChainError::from),
         };
         match ready {
             Ok(()) => Ok(Ok(())),
-            Err(ChainError::Chain(failure)) => Ok(Err(not_ready(failure))),
+            Err(ChainError::Chain(failure)) => Ok(Err(self.not_ready(&failure))),
             Err(ChainError::Lab(error)) => Err(error),
         }
     }
@@ -418,9 +437,9 @@ impl Chain {
         if answer.exit == Some(0) { Ok(answer) } else { Err(failure(&call, &answer).into()) }
     }
 
-    /// One that the lab kills is no crash of its own.
+    /// One that is killed is no crash of its own.
     fn look_at(&self, call: &CniCall, answer: &CniAnswer) {
-        if self.caller.kernel.kill_at.is_none() {
+        if !self.caller.killed(answer) {
             self.logged.answered(call, answer);
         }
     }

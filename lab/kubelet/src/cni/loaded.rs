@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The configuration that a runtime has in memory: what it read last, not what the directory has now. It looks at its watch before it is
-//! asked, so it is late by nothing, unless its configuration says by how much; real ones are late by the time that their watcher needs.
+//! The configuration that a runtime has in memory: what it read last, not what the directory has now. It reads at each event, as real ones
+//! do, so that a list which is wrong for a moment is loaded; and it looks at its watch before it is asked, so that it is not late, unless its
+//! configuration says by how much.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use cluster::profile::{Removed, Rereads, Without};
 use cluster::{RuntimeConf, RuntimeProfile};
 use nix::sys::inotify::AddWatchFlags;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use super::conflist::{Found, List, Search};
-use super::watch::Watch;
+use super::watch::{Follower, Watch};
 use crate::error::Error;
 use crate::options::scaled;
 
@@ -68,16 +71,29 @@ struct State {
     /// Something changed that is not loaded yet.
     due: bool,
     found: Option<Found>,
+    conf: RuntimeConf,
 }
 
 /// Loaded configuration of a node's runtime.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct Loaded(Arc<Reader>);
+
+#[derive(Debug)]
+struct Reader {
+    /// Itself, for its watches.
+    own: Weak<Self>,
     directory: PathBuf,
     binaries: PathBuf,
     profile: &'static RuntimeProfile,
-    conf: RuntimeConf,
     state: Mutex<State>,
+    /// Reason of each read that found no network where one was loaded.
+    lost: watch::Sender<Vec<String>>,
+}
+
+impl Follower for Reader {
+    fn changed(&self) {
+        self.notice(&mut self.state.lock());
+    }
 }
 
 impl Loaded {
@@ -91,11 +107,18 @@ impl Loaded {
         profile: &'static RuntimeProfile,
         conf: RuntimeConf,
     ) -> Result<Self, Error> {
-        let state = State { watch: None, looked: Instant::now(), due: false, found: None };
+        let state = State { watch: None, looked: Instant::now(), due: false, found: None, conf };
         let (directory, binaries) = (directory.to_owned(), binaries.to_owned());
-        let loaded = Self { directory, binaries, profile, conf, state: Mutex::new(state) };
-        loaded.restart()?;
-        Ok(loaded)
+        let reader = Arc::new_cyclic(|own| Reader {
+            own: Weak::clone(own),
+            directory,
+            binaries,
+            profile,
+            state: Mutex::new(state),
+            lost: watch::Sender::default(),
+        });
+        reader.restart()?;
+        Ok(Self(reader))
     }
 
     /// Starts anew, as the runtime's process does.
@@ -103,6 +126,32 @@ impl Loaded {
     /// # Errors
     /// The directory cannot be watched.
     pub fn restart(&self) -> Result<(), Error> {
+        self.0.restart()
+    }
+
+    /// The list that ADD is called with.
+    #[must_use]
+    pub fn list(&self) -> Option<List> {
+        let mut state = self.0.state.lock();
+        self.0.notice(&mut state);
+        state.found.as_ref().map(|found| found.list.clone())
+    }
+
+    /// Every network of the directory, for a runtime that knows more than one.
+    #[must_use]
+    pub fn all(&self) -> Vec<List> {
+        List::all(&self.0.directory, self.0.search())
+    }
+
+    /// Reasons of the reads so far that found no network where one was loaded.
+    #[must_use]
+    pub fn lost(&self) -> watch::Receiver<Vec<String>> {
+        self.0.lost.subscribe()
+    }
+}
+
+impl Reader {
+    fn restart(&self) -> Result<(), Error> {
         let mut state = self.state.lock();
         // The former watch first: a directory has one at a time.
         (state.found, state.watch, state.due) = (None, None, false);
@@ -115,27 +164,13 @@ impl Loaded {
         Ok(())
     }
 
-    /// The list that ADD is called with.
-    #[must_use]
-    pub fn list(&self) -> Option<List> {
-        let mut state = self.state.lock();
-        self.notice(&mut state);
-        state.found.as_ref().map(|found| found.list.clone())
-    }
-
-    /// Every network of the directory, for a runtime that knows more than one.
-    #[must_use]
-    pub fn all(&self) -> Vec<List> {
-        List::all(&self.directory, self.search())
-    }
-
     fn search(&self) -> Search<'_> {
         Search { unusable: self.profile.unusable, binaries: &self.binaries }
     }
 
     fn watch(&self, binaries: Option<&Path>) -> Result<Watches, Error> {
-        let configuration = Watch::new(&self.directory)?;
-        Ok(Watches { configuration, binaries: binaries.map(Watch::new).transpose()? })
+        let watched = |path: &Path| Watch::new(path, Weak::<Self>::clone(&self.own));
+        Ok(Watches { configuration: watched(&self.directory)?, binaries: binaries.map(watched).transpose()? })
     }
 
     /// Acts on what has happened since the last time.
@@ -155,7 +190,7 @@ impl Loaded {
             due |= change.is_some_and(|change| reads_again(self.profile.rereads, change, Subject::Other));
         }
         state.due |= due;
-        if state.due && self.unchanged() >= self.conf.lag {
+        if state.due && self.unchanged() >= state.conf.lag {
             state.due = false;
             self.load(state);
         }
@@ -193,13 +228,17 @@ impl Loaded {
 
     fn load(&self, state: &mut State) {
         state.looked = Instant::now();
-        let found = match &self.conf.default_network {
+        let found = match &state.conf.default_network {
             None => List::load(&self.directory, self.search()),
             Some(name) => List::named(&self.directory, self.search(), name),
         };
         match (found, self.profile.without) {
             (Ok(found), _) => state.found = Some(found),
-            (Err(_), Without::Nothing) => state.found = None,
+            (Err(why), Without::Nothing) => {
+                if state.found.take().is_some() {
+                    self.lost.send_modify(|lost| lost.push(why.to_string()));
+                }
+            }
             (Err(_), Without::Former) => {}
         }
     }
@@ -327,7 +366,7 @@ mod tests {
             fs::create_dir(node.at("net.d")).unwrap();
             node.write("net.d/10-b.conflist", "b");
             assert_eq!(node.name(), None, "{profile} looks again after a while only");
-            node.loaded.state.lock().looked -= EVERY;
+            node.loaded.0.state.lock().looked -= EVERY;
             assert_eq!(node.name(), found, "{profile}");
             node.loaded.restart().unwrap();
             assert_eq!(node.name(), named("b"), "{profile}");
@@ -339,10 +378,10 @@ mod tests {
         let node = Node::new(&RuntimeProfile::CRI_DOCKERD);
         node.write("net.d/10-a.conflist", "a");
         assert_eq!(node.name(), None, "it has not looked yet");
-        node.loaded.state.lock().looked -= EVERY;
+        node.loaded.0.state.lock().looked -= EVERY;
         assert_eq!(node.name(), named("a"));
         fs::remove_file(node.at("net.d/10-a.conflist")).unwrap();
-        node.loaded.state.lock().looked -= EVERY;
+        node.loaded.0.state.lock().looked -= EVERY;
         assert_eq!(node.name(), named("a"));
         node.loaded.restart().unwrap();
         assert_eq!(node.name(), None);
@@ -351,12 +390,45 @@ mod tests {
     #[test]
     fn a_slow_runtime_goes_on_with_what_it_had_until_it_notices() {
         let lag = Duration::from_secs(3600);
-        let mut node =
-            Node::configured(&RuntimeProfile::CRI_O, RuntimeConf { lag, ..RuntimeConf::default() });
+        let node = Node::configured(&RuntimeProfile::CRI_O, RuntimeConf { lag, ..RuntimeConf::default() });
         node.write("net.d/10-a.conflist", "a");
         assert_eq!(node.name(), None);
-        node.loaded.conf.lag = Duration::ZERO;
+        node.loaded.0.state.lock().conf.lag = Duration::ZERO;
         assert_eq!(node.name(), named("a"), "the change is not forgotten");
+    }
+
+    /// Deadline of a read that nobody asks for.
+    const SOON: Duration = Duration::from_secs(10);
+
+    #[tokio::test]
+    async fn a_list_that_is_wrong_for_a_moment_is_loaded_though_nobody_asks() {
+        for profile in
+            [&RuntimeProfile::CONTAINERD_1_6, &RuntimeProfile::CONTAINERD_2, &RuntimeProfile::CRI_O]
+        {
+            let node = Node::new(profile);
+            node.write("net.d/.a", "a");
+            fs::rename(node.at("net.d/.a"), node.at("net.d/10-a.conflist")).unwrap();
+            assert_eq!(node.name(), named("a"));
+            let mut lost = node.loaded.lost();
+            fs::write(node.at("net.d/.a"), r#"{"name":"a","plugins":[]}"#).unwrap();
+            fs::rename(node.at("net.d/.a"), node.at("net.d/10-a.conflist")).unwrap();
+            let reasons = tokio::time::timeout(SOON, lost.wait_for(|lost| !lost.is_empty())).await.unwrap();
+            assert!(reasons.unwrap()[0].contains("no plugins"), "{profile}");
+            node.write("net.d/.a", "a");
+            fs::rename(node.at("net.d/.a"), node.at("net.d/10-a.conflist")).unwrap();
+            assert_eq!(node.name(), named("a"), "{profile}");
+        }
+    }
+
+    #[test]
+    fn lists_that_are_whole_lose_nothing() {
+        let node = Node::new(&RuntimeProfile::CONTAINERD_2);
+        for name in ["a", "b", "c"] {
+            node.write("net.d/.a", name);
+            fs::rename(node.at("net.d/.a"), node.at("net.d/10-a.conflist")).unwrap();
+            assert_eq!(node.name(), named(name));
+        }
+        assert!(node.loaded.lost().borrow().is_empty());
     }
 
     #[test]

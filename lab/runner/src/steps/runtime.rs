@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cluster::{Configuration, PRIMARY, RuntimeProfile};
+use cluster::{Configuration, PRIMARY, PodStart, RuntimeProfile};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
@@ -34,6 +34,22 @@ fn is(world: &mut LabWorld, name: String) -> Step {
 #[given(regex = r"^the node's runtime notices a change of its configuration after (\d+) ms$")]
 fn is_slow(world: &mut LabWorld, millis: u64) {
     world.node.runtime_conf.lag = Duration::from_millis(millis);
+}
+
+/// By SIGKILL, and DEL follows: so it is where the kubelet's `runtimeRequestTimeout` is over.
+#[given(regex = r"^the node's runtime kills a call that takes (\d+) ms$")]
+fn is_impatient(world: &mut LabWorld, millis: u64) {
+    world.node.runtime_conf.patience = Some(Duration::from_millis(millis));
+}
+
+/// Its sandbox has failed so.
+#[then("the runtime kills the call for it")]
+async fn kills(world: &mut LabWorld) -> Step {
+    let name = world.it.clone();
+    match world.start(&name).await? {
+        PodStart::SandboxFailed { code: None, message } if message.contains("killed: too slow") => Ok(()),
+        other => Err(Stop::wrong(format!("its start ended with {other:?}"))),
+    }
 }
 
 /// `cni_default_network` of CRI-O.
@@ -148,6 +164,13 @@ async fn has_loaded(world: &mut LabWorld, wanted: String, millis: u64) -> Step {
         found => Err(Stop::wrong(format!("it has loaded {found:?}"))),
     })
     .await
+}
+
+/// It reads at each change of a file. Ever: of all the scenario's reads.
+#[then("the runtime has never lost its network")]
+async fn has_lost_nothing(world: &mut LabWorld) -> Step {
+    let lost = world.cluster().await?.node()?.lost_networks()?;
+    expect(lost.is_empty(), || format!("it read {} times that there is none: {lost:?}", lost.len()))
 }
 
 async fn pods(world: &mut LabWorld) -> Result<Api<Pod>, Stop> {
