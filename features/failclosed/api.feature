@@ -53,6 +53,26 @@ Feature: A pod that nobody can be asked about does not start
       | breaks off in the middle | time    | 2        |
       | drops the connection     | time    | 2        |
 
+  @mutant:status-needed
+  Scenario Outline: What is no Status is known by its code: the API server <fault>
+    Priority and fairness answers 429 as text, load balancers have pages of their own.
+
+    Given the API server <fault> the first 2 times
+    Then it starts within 9 s
+    And the API server was asked for pods 3 times
+    And TCP from "cart" to "outside" port 8080 passes 15001
+
+    Examples:
+      | fault                        |
+      | answers 429 without a Status |
+      | answers 502 without a Status |
+
+  @mutant:denied-retried
+  Scenario: A proxy's page that denies is final, as a Status is
+    Given the API server answers 403 without a Status
+    Then it fails to start within 3 s: code 11, "it answered 403"
+    And the API server was asked for pods 1 time
+
   @mutant:short-patience
   Scenario: The API server is slow
     Given the API server takes 1500 ms

@@ -62,6 +62,9 @@ pub enum Effect {
         /// Seconds of the `Retry-After` header.
         retry_after: Option<u32>,
     },
+    /// Answered with this code and no `Status` object: 429 as text, as of priority and fairness, and anything else as the page of a load balancer or a
+    /// proxy.
+    Page(u16),
     /// It is held until the fault is gone, at most for this long; then it goes on.
     Hold(Option<Duration>),
     /// The connection is closed without an answer.
@@ -77,6 +80,9 @@ pub enum Effect {
         /// Pause before each.
         every: Duration,
     },
+    /// A list that a watch cache may answer is answered as of this resource version, as by one of several API servers whose cache is behind;
+    /// anything else is answered by a server that is up to date.
+    Past(u64),
     /// A watch, open or new, stays open and tells nothing, no bookmark either, as long as the fault is there.
     Silence,
     /// A watch, open or new, gets an ERROR event with this code and ends.

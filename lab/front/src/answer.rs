@@ -59,6 +59,26 @@ pub(crate) fn failure(code: u16, retry_after: Option<u32>) -> Response<Body> {
     response
 }
 
+/// As an API server that is too busy for its handlers (`tooManyRequests` in `apiserver/pkg/server/filters`), or somebody before it.
+pub(crate) fn page(code: u16) -> Response<Body> {
+    let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let (kind, text) = match code {
+        StatusCode::TOO_MANY_REQUESTS => {
+            ("text/plain; charset=utf-8", "Too many requests, please try again later.\n".to_owned())
+        }
+        code => (
+            "text/html",
+            format!("<html><head><title>{code}</title></head><body><h1>{code}</h1></body></html>"),
+        ),
+    };
+    let mut response = whole(code, text.into());
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    if code == StatusCode::TOO_MANY_REQUESTS {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(1_u32));
+    }
+    response
+}
+
 pub(crate) fn garbage() -> Response<Body> {
     whole(StatusCode::OK, Bytes::from_static(b"<html>\xff not JSON"))
 }

@@ -12,6 +12,7 @@
 //! | `request`, `identity` | what is asked, and by whom: pure |
 //! | `rules` | which requests and connections a fault meets: no I/O |
 //! | `forward` | to the server and back |
+//! | `past` | lists as of a version: pure |
 //! | `stream` | a watch, line by line |
 //! | `answer` | answers of its own, and broken ones |
 //! | [`proxy`] | one request, from its arrival to its answer |
@@ -19,6 +20,7 @@
 mod answer;
 mod forward;
 mod identity;
+mod past;
 pub mod proxy;
 mod request;
 mod rules;

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use crate::answer::{self, Broken};
 use crate::forward::Upstream;
 use crate::identity::{BoundPod, Identity};
+use crate::past;
 use crate::request;
 use crate::rules::Rules;
 use crate::stream::stream;
@@ -104,7 +105,7 @@ impl Proxy {
         B: hyper::body::Body + Send,
         B::Error: Into<BoxError>,
     {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let mut asked = request::asked(&parts, self.began.elapsed());
         asked.order = match self.is_of_former_pod(&parts.headers) {
             true => UNRECORDED,
@@ -115,8 +116,12 @@ impl Proxy {
             hold.wait().await;
         }
         let body = Limited::new(body, BODY_LIMIT).collect().await?.to_bytes();
+        if let Some(Effect::Past(then)) = fate {
+            parts.uri = past::list(asked.verb, &parts.uri, then).unwrap_or(parts.uri);
+        }
         let Sent { response, denied } = match fate {
             Some(Effect::Drop) => return Err(Broken::Dropped.into()),
+            Some(Effect::Page(code)) => Sent::own(answer::page(code)),
             Some(Effect::Garbage) => Sent::own(answer::garbage()),
             Some(Effect::Answer { code, retry_after }) => Sent::own(answer::failure(code, retry_after)),
             _ => self.send(&asked, parts, body).await?,

@@ -24,6 +24,26 @@ impl Query {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
+    /// Without these parameters.
+    #[must_use]
+    pub fn without(mut self, names: &[&str]) -> Self {
+        self.0.retain(|(key, _)| !names.contains(&key.as_str()));
+        self
+    }
+
+    /// With these parameters as well.
+    #[must_use]
+    pub fn with<'a>(mut self, more: impl IntoIterator<Item = (&'a str, String)>) -> Self {
+        self.0.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value)));
+        self
+    }
+
+    /// The text of a query.
+    #[must_use]
+    pub fn text(&self) -> String {
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
+    }
+
     #[must_use]
     pub fn is_true(&self, name: &str) -> bool {
         matches!(self.get(name), Some("true" | "1" | "True"))

@@ -10,7 +10,7 @@ use http::header::AUTHORIZATION;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{Api, ListParams};
 
-use crate::common::{USER, World, refusal};
+use crate::common::{USER, World, pod, refusal};
 
 fn busy() -> Effect {
     Effect::answer(503)
@@ -118,6 +118,48 @@ async fn a_hold_with_a_limit_then_a_failure_is_a_slow_failure() {
     front.clear();
     front.add(Fault::on(Verb::Get, "/", Effect::Drop));
     assert!(matches!(world.pods().get("cart").await, Err(kube::Error::Service(_))));
+}
+
+#[tokio::test]
+async fn a_cache_that_is_behind_answers_whoever_takes_any_version_and_nobody_else() {
+    for world in World::both().await {
+        let newest =
+            world.pods().list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+        world.front.add(Fault::always(Effect::Past(newest.parse().unwrap())));
+        world.server.upsert(pod("second")).unwrap();
+        let seen = async |lists: ListParams| {
+            let list = world.pods().list(&lists).await.unwrap();
+            let names = list.items.into_iter().filter_map(|pod| pod.metadata.name).collect::<Vec<_>>();
+            (names.join(" "), list.metadata.resource_version.unwrap() == newest)
+        };
+        let any = || ListParams::default().match_any();
+        assert_eq!(seen(any()).await, ("cart".to_owned(), true));
+        assert_eq!(seen(any().limit(1)).await, ("cart".to_owned(), true));
+        assert_eq!(seen(any().at(&newest).matching(kube::api::VersionMatch::NotOlderThan)).await.0, "cart");
+        assert_eq!(seen(ListParams::default()).await, ("cart second".to_owned(), false));
+        let next = (newest.parse::<u64>().unwrap() + 1).to_string();
+        let not_older = ListParams::default().at(&next).matching(kube::api::VersionMatch::NotOlderThan);
+        assert_eq!(seen(not_older).await, ("cart second".to_owned(), false));
+    }
+}
+
+#[tokio::test]
+async fn a_page_has_its_code_and_is_no_status() {
+    let world = World::in_process();
+    for (code, kind, again) in [(429, "text/plain; charset=utf-8", Some("1")), (502, "text/html", None)] {
+        world.front.clear();
+        world.front.add(Fault::about(Verb::Get, "pods", Effect::Page(code)));
+        let request =
+            http::Request::get("/api/v1/namespaces/shop/pods/cart").body(kube::client::Body::empty());
+        let answer = world.front.answer(request.unwrap()).await.unwrap();
+        let header = |name| answer.headers().get(name).map(|value| value.to_str().unwrap());
+        assert_eq!(
+            (answer.status().as_u16(), header("content-type"), header("retry-after")),
+            (code, Some(kind), again)
+        );
+        let body = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes();
+        assert!(!body.is_empty() && !body.starts_with(b"{"), "{body:?}");
+    }
 }
 
 #[tokio::test]

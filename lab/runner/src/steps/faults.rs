@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use cluster::{AgentStandIn, Asked, Effect, Fault, InitialEvents, Verb};
 use cucumber::{given, then, when};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::ListParams;
 
 use crate::steps::agent::bare;
 use crate::steps::wait::eventually;
@@ -63,6 +66,7 @@ fn effect(words: &str) -> Result<Effect, Stop> {
         ("answers garbage", []) => Effect::Garbage,
         ("breaks off in the middle", []) => Effect::Truncate,
         ("answers", [number]) => Effect::answer(code(number)?),
+        ("answers without a Status", [number]) => Effect::Page(code(number)?),
         ("answers with Retry-After", [number, seconds]) => Effect::Answer {
             code: code(number)?,
             retry_after: Some(u32::try_from(*seconds).map_err(Stop::harness)?),
@@ -79,7 +83,7 @@ fn effect(words: &str) -> Result<Effect, Stop> {
 }
 
 #[given(
-    regex = r"^the API server (hangs|drops the connection|answers garbage|breaks off in the middle|takes \d+ ms|answers \d+)( the first time| the first \d+ times)?$"
+    regex = r"^the API server (hangs|drops the connection|answers garbage|breaks off in the middle|takes \d+ ms|answers \d+(?: without a Status)?)( the first time| the first \d+ times)?$"
 )]
 async fn fails(world: &mut LabWorld, words: String, times: String) -> Step {
     let fault = Fault { times: first(&times), ..Fault::on(Verb::Get, NAMESPACES, effect(&words)?) };
@@ -118,6 +122,19 @@ async fn asked_cluster(world: &mut LabWorld) -> Result<Arc<Tier>, Stop> {
 fn verb_of(word: &str) -> Result<Verb, Stop> {
     let found = Verb::ALL.into_iter().find(|verb| verb.to_string() == word);
     found.ok_or_else(|| Stop::harness(format!("{word:?} is no verb")))
+}
+
+/// Of several API servers one has a watch cache that goes no further. What a client takes from any cache (`resourceVersion=0`, or not older than
+/// what was before this step) is answered from there; the rest by a server that is up to date.
+#[when("an API server's watch cache falls behind")]
+async fn falls_behind(world: &mut LabWorld) -> Step {
+    let tier = asked_cluster(world).await?;
+    let all: Api<Namespace> = Api::all(tier.client());
+    let now =
+        all.list(&ListParams::default().limit(1)).await.map_err(Stop::harness)?.metadata.resource_version;
+    let now = now.unwrap_or_default().parse().map_err(Stop::harness)?;
+    tier.add_fault(Fault::always(Effect::Past(now)))?;
+    Ok(())
 }
 
 /// New ones.
@@ -206,6 +223,12 @@ async fn follows_config_map(world: &mut LabWorld) -> Step {
 #[then("the node agent follows the node's pods again")]
 async fn follows_again(world: &mut LabWorld) -> Step {
     followed(world, NODES_PODS, 2).await
+}
+
+/// It had followed it before, and has read it again.
+#[then("the node agent follows its ConfigMap again")]
+async fn follows_config_map_again(world: &mut LabWorld) -> Step {
+    followed(world, "configmaps", 2).await
 }
 
 /// None as before Kubernetes 1.32, and in 1.33; or it would, but for its etcd (before 3.4.31, and 3.5 before 3.5.13).
