@@ -130,6 +130,10 @@ pub enum Disturbance {
     Tracked,
     /// A nat chain of somebody else, at the priority of ours and registered after them, leaves this inbound TCP port as it is.
     Overtaken(u16),
+    /// What leaves by its first interface is dropped, and nobody says so: not a connection is reset.
+    CutOff,
+    /// It leaves again.
+    Joined,
     /// A table of somebody else accepts packets that leave by this condition.
     Filtered(Foreign),
 }

@@ -127,10 +127,14 @@ fn add(call: &Call, conf: &Conf, store: &Store) -> Result<Value, Error> {
 
 /// Wires the pod's first network, then its additional ones.
 fn attach(call: &Call, conf: &Conf, store: &Store) -> Result<Vec<Attached>, Error> {
-    let first = (call.clone(), conf.wanted(), Network { number: conf.number, reach: &conf.reach });
+    let first = (
+        call.clone(),
+        conf.wanted(),
+        Network { number: conf.number, reach: &conf.reach, detects: conf.detects },
+    );
     let further = (1..).zip(conf.further()).map(|(number, (name, reach))| {
         let call = Call { ifname: name.to_owned(), ..call.clone() };
-        (call, conf.wanted_from(reach), Network { number, reach })
+        (call, conf.wanted_from(reach), Network { number, reach, detects: conf.detects })
     });
     let runtime = runtime()?;
     let all = std::iter::once(first).chain(further);

@@ -10,7 +10,7 @@ use std::io;
 
 use anyhow::{Context as _, ensure};
 use cluster::network::{Disturbance, Foreign, Part, Share, Wanted};
-use futures::TryStreamExt as _;
+use futures::{StreamExt as _, TryStreamExt as _};
 use netfilter::address::Rtnetlink;
 use netfilter::backend::{Backend, Wish};
 use netfilter::program::{Options, Request};
@@ -22,10 +22,18 @@ use redirect::ruleset::{
     Target,
 };
 use rtnetlink::IpVersion;
+use rtnetlink::packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+};
+use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::address::AddressMessage;
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
+use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 
 use crate::network::{config_of, mark_of, netlink};
+
+/// Interface of a pod in its first network.
+const FIRST: &str = "eth0";
 
 /// Mark and table of the CNI's own policy routes.
 const OURS: PolicyRoutes = PolicyRoutes { mark: 1337, table: 133, ipv6: true };
@@ -44,6 +52,8 @@ pub async fn run() -> anyhow::Result<()> {
         Disturbance::Overtaken(port) => {
             Ok(stranger::take(stranger::PREROUTING, stranger::DESTINATION_NAT, port)?)
         }
+        Disturbance::CutOff => drop_all(true).await,
+        Disturbance::Joined => drop_all(false).await,
         Disturbance::Tracked => Ok(stranger::track()?),
         Disturbance::Filtered(foreign) => {
             let asked = match foreign {
@@ -156,4 +166,29 @@ async fn reroute(mark: u32, table: u32) -> anyhow::Result<()> {
     message.header.table = u8::try_from(table).unwrap_or_default();
     message.attributes.push(RuleAttribute::Table(table));
     Ok(add.execute().await?)
+}
+
+/// Puts the queue before the first interface that drops what comes (`sch_blackhole`), or takes it away.
+async fn drop_all(begins: bool) -> anyhow::Result<()> {
+    let mut handle = netlink()?;
+    let mut links = handle.link().get().match_name(FIRST.to_owned()).execute();
+    let link = links.try_next().await?.with_context(|| format!("there is no {FIRST}"))?;
+    let mut message = TcMessage::with_index(i32::try_from(link.header.index)?);
+    message.header.parent = TcHandle::ROOT;
+    message.attributes.push(TcAttribute::Kind("blackhole".to_owned()));
+    let (message, flags) = match begins {
+        true => (RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_EXCL),
+        false => (RouteNetlinkMessage::DelQueueDiscipline(message), 0),
+    };
+    let mut request = NetlinkMessage::from(message);
+    request.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+    let mut answers = handle.request(request)?;
+    while let Some(answer) = answers.next().await {
+        if let NetlinkPayload::Error(error) = answer.payload
+            && error.code.is_some()
+        {
+            return Err(error.to_io()).context("the kernel refuses the queue");
+        }
+    }
+    Ok(())
 }

@@ -40,6 +40,22 @@ fn host_beside(world: &mut LabWorld) {
     (world.node.outside, world.node.pods_are_routed) = (true, true);
 }
 
+/// As plugins leave them that do not wait (`IFA_F_TENTATIVE`): for a second or two nobody can use them.
+#[given("pods' IPv6 addresses are tentative at first")]
+fn tentative(world: &mut LabWorld) {
+    world.node.base_conf.insert("detects".to_owned(), json!(true));
+}
+
+/// `KUBERNETES_SERVICE_HOST` of pods, as where services are of IPv6 alone.
+#[given("the API's service has an IPv6 address")]
+fn ipv6_service(world: &mut LabWorld) -> Step {
+    if world.cluster.is_some() {
+        return Err(Stop::harness("the cluster is there already, with another service"));
+    }
+    world.node.service_is_ipv6 = true;
+    Ok(())
+}
+
 /// Of the machine, and of the namespaces of its pods, which inherit it.
 #[given(regex = r"^rp_filter is ([012]) on its node$")]
 fn rp_filter(world: &mut LabWorld, value: u8) {

@@ -172,6 +172,9 @@ pub struct Conf {
     /// Sysctls of the pod's namespace, by their path below `/proc/sys/net`.
     #[serde(default)]
     pub sysctls: BTreeMap<String, String>,
+    /// The pod's IPv6 addresses are tentative when the call ends.
+    #[serde(default)]
+    pub detects: bool,
     /// MTU of both ends; the kernel's default if absent.
     #[serde(default)]
     pub mtu: Option<u32>,

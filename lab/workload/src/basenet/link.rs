@@ -26,6 +26,8 @@ pub struct Network<'a> {
     pub number: u8,
     /// Destinations; empty for the default route.
     pub reach: &'a [Range],
+    /// Duplicates of the pod's addresses are looked for: they are tentative at first, and nobody waits.
+    pub detects: bool,
 }
 
 /// Gateway address, which the node's end answers for.
@@ -60,7 +62,7 @@ pub async fn connect(
 ) -> Result<Wired, Error> {
     let netns = open(call.netns.as_deref())?;
     let mut node = Side::here()?;
-    let mut pod = Side::inside(&netns)?;
+    let mut pod = Side { detects: network.detects, ..Side::inside(&netns)? };
     node.pair(Ends { here: &call.host_ifname(), there: &call.ifname }, &netns, mtu).await?;
     let host_mac = node.raise(&call.host_ifname()).await?;
     let pod_mac = pod.raise(&call.ifname).await?;
@@ -198,6 +200,8 @@ struct Side {
     /// Receives notifications until aborted.
     _listener: Handle,
     link: u32,
+    /// Its IPv6 addresses are tentative at first.
+    detects: bool,
 }
 
 impl Side {
@@ -209,7 +213,7 @@ impl Side {
         let (connection, handle, _) = rtnetlink::new_connection().map_err(failed)?;
         tokio::spawn(news);
         tokio::spawn(connection);
-        Ok(Self { handle, changes, _listener: listener, link: 0 })
+        Ok(Self { handle, changes, _listener: listener, link: 0, detects: false })
     }
 
     /// The side of another namespace: a socket stays in the namespace that it was made in.
@@ -285,7 +289,7 @@ impl Side {
 
     async fn address(&self, address: IpAddr) -> Result<(), Error> {
         let mut request = self.handle.address().add(self.link, address, host_length(address));
-        if address.is_ipv6() {
+        if address.is_ipv6() && !self.detects {
             // No duplicate address detection: it would keep the address tentative for a second.
             let message = request.message_mut();
             message.header.flags |= AddressHeaderFlags::Nodad;
@@ -298,6 +302,7 @@ impl Side {
     async fn answers_for(&mut self, address: IpAddr) -> Result<(), Error> {
         match address {
             IpAddr::V4(_) => Ok(()),
+            IpAddr::V6(_) if self.detects => Ok(()),
             IpAddr::V6(address) => {
                 Ok(own::until_own(&self.handle, &mut self.changes, self.link, address).await?)
             }

@@ -3,11 +3,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cluster::SYSTEM_NAMESPACE;
+use cluster::{Disturbance, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use serde_json::json;
 
-use super::{agents, containers};
+use super::{agent, agents, containers};
 use crate::steps::events;
 use crate::steps::exposure;
 use crate::steps::files::files;
@@ -24,6 +24,14 @@ fn private_run(world: &mut LabWorld) {
 #[given("the kubelet's probes take their real time")]
 fn probes_in_real_time(world: &mut LabWorld) {
     world.node.probes_in_real_time = true;
+}
+
+/// What its pod sends is lost, and no connection is reset: as on a node that is cut off from the network.
+#[when(regex = "^packets of the node agent (are dropped in silence|pass again)$")]
+async fn cut_off(world: &mut LabWorld, what: String) -> Step {
+    let disturbance = if what == "pass again" { Disturbance::Joined } else { Disturbance::CutOff };
+    let pod = agent(world).await?;
+    Ok(world.cluster().await?.starting(&pod).await?.disturb(&disturbance).await?)
 }
 
 /// Of the kubelet, so far.
