@@ -258,12 +258,8 @@ mod tests {
         let journal =
             [found("/d/a", 1), made("/d/t", 2), synced(2), renamed("/d/t", "/d/a"), directory("/d")];
         assert_eq!(left(&journal, "/d/a"), "new|old");
-        let last = Replay {
-            ..journal.iter().fold(Replay::default(), |mut replay, one| {
-                replay.apply(one);
-                replay
-            })
-        };
+        let mut last = Replay::default();
+        journal.iter().for_each(|change| last.apply(change));
         assert_eq!(last.disks().len(), 1, "what is synced is certain");
     }
 

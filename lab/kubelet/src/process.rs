@@ -379,6 +379,12 @@ impl Process {
         self.pid.filter(|_| self.exit().is_none())
     }
 
+    /// Its number among the node's processes, while it runs.
+    #[must_use]
+    pub fn number_on_node(&self) -> Option<u32> {
+        number_on_node(self.pid()?)
+    }
+
     #[must_use]
     pub fn output(&self) -> &Output {
         &self.output
@@ -389,6 +395,14 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.signal(Signal::SIGKILL);
     }
+}
+
+/// Number of a process of a node among that node's.
+pub(crate) fn number_on_node(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    // In each namespace from the lab's to its own, which is the node's.
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_whitespace().next_back()?.parse().ok()
 }
 
 async fn attend(

@@ -15,9 +15,9 @@ use crate::cni::chain::{Attachment, Chain, ChainError};
 use crate::cni::result::addresses;
 use crate::error::Error;
 use crate::netns::{self, Namespace, NamespaceRole};
-use crate::pids::Pids;
 use crate::pod::{Plan, Users};
 use crate::process::{Process, Program};
+use crate::view::View;
 
 /// The capability by which containerd hands a pod's annotations to plugins.
 const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
@@ -33,8 +33,8 @@ pub struct SandboxPaths<'a> {
     pub seen_as: &'a Path,
     /// Directory that nobody on the node sees, for namespaces that no file keeps there.
     pub aside: &'a Path,
-    /// Processes of the node, for a pause process.
-    pub pids: Arc<Pids>,
+    /// What a pause process sees: the node's processes, of which it is one.
+    pub view: Arc<View>,
     /// Deadline of that process.
     pub deadline: Duration,
     /// The node's own addresses.
@@ -96,7 +96,7 @@ impl Sandbox {
             Namespaces::OfPause => Some(pause(plan, place, &path).await?),
         };
         let of_pause =
-            pause.as_ref().and_then(Process::first_pid).map(|pid| format!("/proc/{pid}/ns/net").into());
+            pause.as_ref().and_then(Process::number_on_node).map(|pid| format!("/proc/{pid}/ns/net").into());
         let attachment = attachment(plan, attempt, &of_pause.unwrap_or_else(|| place.seen_as.join(name)));
         if chain.profile.loopback == Loopback::First {
             netns::set_loopback_up(namespace.path()).await?;
@@ -167,7 +167,7 @@ impl Sandbox {
 
 /// A process in the sandbox' namespace, among those of the node.
 async fn pause(plan: &Plan, place: &SandboxPaths<'_>, netns: &Path) -> Result<Process, Error> {
-    let program = Program { pids: Some(Arc::clone(&place.pids)), ..Program::new(&plan.workload, ["pause"]) };
+    let program = Program { view: Some(Arc::clone(&place.view)), ..Program::new(&plan.workload, ["pause"]) };
     let pause = Process::start(&program, netns).await?;
     match pause.ready(place.deadline).await? {
         None => Ok(pause),

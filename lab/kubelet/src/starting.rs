@@ -118,7 +118,7 @@ impl NetnsNode {
                 netns_dir,
                 seen_as,
                 aside: &self.directory.join(ASIDE),
-                pids: Arc::clone(&self.pids.lock()),
+                view: self.view.now(),
                 deadline: self.options.deadlines.process,
                 addresses: &self.addresses(),
                 rp_filter: self.options.rp_filter(),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A running pod as a probe: traffic from inside of it, a look at its rules.
 
-use std::fs;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use crate::errand;
 use crate::error::Error;
 use crate::node::NetnsNode;
 use crate::output::Output;
+use crate::process::number_on_node;
 use crate::slot::{Shown, Slot};
 
 /// Container that stands in for a virtual machine.
@@ -110,11 +110,7 @@ impl Workload for NetnsWorkload {
     }
 
     async fn process(&self, container: &str) -> Result<Option<u32>, LabError> {
-        let Some(pid) = self.pid(container) else { return Ok(None) };
-        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return Ok(None) };
-        // In each namespace from the lab's to its own, which is the node's.
-        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
-        Ok(numbers.split_whitespace().next_back().and_then(|number| number.parse().ok()))
+        Ok(self.pid(container).and_then(number_on_node))
     }
 
     async fn said(&self, container: &str, fragment: &str) -> Result<String, LabError> {
