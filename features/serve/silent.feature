@@ -5,7 +5,7 @@ Feature: A watch that tells nothing for 150 s is given up
 
   @mutant:silence-borne
   Scenario: It is begun anew, and what happened meanwhile is known
-    Given the node agent's time passes 15 times as fast
+    Given the node agent's time passes 30 times as fast
     And the node agent is ready
     And the node agent follows the node's pods
     And pod "outside" outside the mesh
