@@ -127,6 +127,7 @@ impl Entry {
             steps: Vec::new(),
             runs: None,
             notes: Vec::new(),
+            excused: BTreeMap::new(),
             back_ends: Vec::new(),
             evidence: Vec::new(),
         }

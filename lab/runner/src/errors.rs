@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use serde_json::Value;
 
+use crate::product::excuses::is_panic;
 use crate::steps::agent::objects;
 use crate::steps::taint::controller;
 
@@ -42,24 +43,48 @@ fn is_watched(container: &str) -> bool {
     [objects::CONTAINER, controller::CONTAINER].contains(&container)
 }
 
-/// The first line of level `error`, or of a panic, among a cluster's (`namespace/pod container: line`) that has none of these texts in it.
+/// Errors in the logs of a scenario.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Judged<'a> {
+    /// The first that nobody expects.
+    pub unexpected: Option<&'a str>,
+    /// Those that only the product's description excuses, by its text.
+    pub excused: BTreeMap<&'a str, Vec<&'a str>>,
+}
+
+/// Judges the lines of a cluster (`namespace/pod container: line`): of level `error`, and of panics, which nothing excuses. The feature expects a
+/// text anywhere in a line, the product's description excuses by a text in the message.
 #[must_use]
-pub fn unexpected<'a>(lines: &'a [String], expected: &[String]) -> Option<&'a str> {
+pub fn judge<'a>(lines: &'a [String], expected: &[String], excuses: &'a [String]) -> Judged<'a> {
     let logged = lines.iter().filter_map(|line| {
         let (from, text) = line.split_once(": ")?;
         let container = from.rsplit(' ').next()?;
         is_watched(container).then_some(text)
     });
-    let mut errors = logged.filter(|text| is_error(text));
-    errors.find(|text| !expected.iter().any(|fragment| text.contains(fragment.as_str())))
+    let mut judged = Judged::default();
+    for line in logged.filter(|line| is_error(line)) {
+        let is_expected = || expected.iter().any(|fragment| line.contains(fragment.as_str()));
+        let is_panic = is_panic(line);
+        if !is_panic && is_expected() {
+            continue;
+        }
+        let message = message(line);
+        match excuses.iter().find(|excuse| !is_panic && message.contains(excuse.as_str())) {
+            Some(excuse) => judged.excused.entry(excuse.as_str()).or_default().push(line),
+            None => judged.unexpected = judged.unexpected.or(Some(line)),
+        }
+    }
+    judged
 }
 
-/// True for what a runtime says of a program that ends by its own fault: Rust's, or Go's.
-fn is_panic(line: &str) -> bool {
-    let of_rust = line.starts_with("thread '")
-        && (line.contains(" panicked at ") || line.ends_with(" has overflowed its stack"));
-    of_rust
-        || ["fatal runtime error: ", "panic: ", "fatal error: "].iter().any(|begin| line.starts_with(begin))
+/// Values of a line beside time, level and scope.
+fn message(line: &str) -> String {
+    if let Ok(Value::Object(fields)) = serde_json::from_str(line) {
+        let said = fields.iter().filter(|(key, _)| !["level", "time", "scope"].contains(&key.as_str()));
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        return said.map(|(_, value)| text(value)).collect::<Vec<_>>().join("\n");
+    }
+    line.splitn(3, '\t').nth(2).unwrap_or_default().to_owned()
 }
 
 /// True for an error of a log in either form: as upstream writes it, separated by tabs, or JSON; and for a panic.
@@ -82,8 +107,11 @@ mod tests {
     use super::*;
 
     fn found(line: &str, expected: &[&str]) -> bool {
-        let expected: Vec<String> = expected.iter().map(ToString::to_string).collect();
-        unexpected(&[line.to_owned()], &expected).is_some()
+        judge(&[line.to_owned()], &strings(expected), &[]).unexpected.is_some()
+    }
+
+    fn strings(all: &[&str]) -> Vec<String> {
+        all.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -105,7 +133,11 @@ mod tests {
             "thread 'main' (7) has overflowed its stack",
             "fatal error: stack overflow",
         ] {
-            assert!(found(&format!("kube-system/a install-cni: {said}"), &[]), "{said}");
+            let line = format!("kube-system/a install-cni: {said}");
+            assert!(found(&line, &[]), "{said}");
+            assert!(found(&line, &[said]), "no feature expects a panic: {said}");
+            let excused = judge(&[line], &[], &strings(&[said])).unexpected.is_none();
+            assert!(!excused, "no description excuses a panic: {said}");
         }
         assert!(!found("kube-system/a install-cni: a thread panicked at last", &[]));
     }
@@ -139,5 +171,23 @@ mod tests {
         ] {
             assert!(!found(line, &[]), "{line}");
         }
+    }
+
+    #[test]
+    fn a_description_excuses_by_the_message_and_each_line_is_named() {
+        let lines = strings(&[
+            "kube-system/a install-cni: 2026-01-01T00:00:00Z\terror\tinstall\tretrying (retry count 1)",
+            "kube-system/a install-cni: 2026-01-01T00:00:00Z\terror\tinstall\tretrying (retry count 2)",
+            r#"kube-system/a install-cni: {"level":"error","time":"t","scope":"taint-controller","msg":"lost its lease"}"#,
+        ]);
+        let (retry, lease) = ("retrying (retry count".to_owned(), "lost its lease".to_owned());
+        let excuses = [retry.clone(), lease];
+        let judged = judge(&lines, &[], &excuses);
+        assert_eq!(judged.unexpected, None);
+        let counts: Vec<_> = judged.excused.iter().map(|(text, lines)| (*text, lines.len())).collect();
+        assert_eq!(counts, [("lost its lease", 1), ("retrying (retry count", 2)]);
+        assert_eq!(judge(&lines, &excuses, &[]), Judged::default(), "what the feature expects needs no excuse");
+        let around = strings(&["2026-01-01T00:00:00Z", "taint-controller", r#""level":"error""#]);
+        assert!(judge(&lines, &[retry], &around).unexpected.is_some_and(|line| line.contains("lease")));
     }
 }

@@ -35,9 +35,8 @@ pub async fn conclude(
     let mut extra = Extra { notes: std::mem::take(&mut world.notes), ..Extra::default() };
     extra.back_ends = back_ends(world);
     judge_denied(&mut extra, denied(world));
-    match logged(lab, world).await {
-        Ok(error) => extra.wrong = extra.wrong.or(error),
-        Err(why) => extra.fault(why),
+    if let Err(why) = judge_logs(&mut extra, lab, world).await {
+        extra.fault(why);
     }
     match crashed(world).await {
         Ok(crash) => extra.wrong = extra.wrong.or(crash),
@@ -94,14 +93,22 @@ fn judge_denied(extra: &mut Extra, denied: Result<Vec<String>, LabError>) {
     }
 }
 
-/// An error in a log that nobody expects.
-async fn logged(lab: &Lab, world: &LabWorld) -> Result<Option<String>, LabError> {
-    let Some(tier) = world.cluster.as_deref() else { return Ok(None) };
+/// An error in a log that nobody expects is wrong; each that the product's description excuses is counted, and the first of its kind named.
+async fn judge_logs(extra: &mut Extra, lab: &Lab, world: &LabWorld) -> Result<(), LabError> {
+    let Some(tier) = world.cluster.as_deref() else { return Ok(()) };
     let lines = tier.logs().await?;
-    let of_product = lab.plan.sut.product.errors.keys();
-    let expected: Vec<String> = world.errors.iter().chain(of_product).cloned().collect();
-    let error = errors::unexpected(&lines, &expected);
-    Ok(error.map(|error| format!("nobody expects this error in a log: {error}")))
+    let reasons = &lab.plan.sut.product.errors;
+    let excuses: Vec<String> = reasons.keys().cloned().collect();
+    let judged = errors::judge(&lines, &world.errors, &excuses);
+    let told = |error: &str| format!("nobody expects this error in a log: {error}");
+    extra.wrong = extra.wrong.take().or(judged.unexpected.map(told));
+    for (text, lines) in judged.excused {
+        let why = reasons.get(text).map_or("", String::as_str);
+        let count = lines.len();
+        extra.notes.push(format!("errors of the product that its description excuses: {count} with {text:?} ({why}), the first: {}", lines[0]));
+        extra.excused.insert(text.to_owned(), count);
+    }
+    Ok(())
 }
 
 /// A crash of the node agent or of a taint controller, where the run deploys them.

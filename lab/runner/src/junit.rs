@@ -30,7 +30,8 @@ fn render(report: &Report) -> String {
         totals.inapplicable + totals.unsupported + totals.skipped,
         report.seconds,
     );
-    render_lacks(&mut xml, &report.lacks);
+    let properties: Vec<_> = lacks(&report.lacks).chain(excused(report)).collect();
+    render_properties(&mut xml, &properties);
     for record in &report.scenarios {
         render_case(&mut xml, record);
     }
@@ -38,17 +39,31 @@ fn render(report: &Report) -> String {
     xml
 }
 
-/// Missing tools of the machine, with how to install them, as properties of the suite.
-fn render_lacks(xml: &mut String, lacks: &[Lack]) {
-    if lacks.is_empty() {
-        return;
-    }
+/// What the run was of and what it did not judge, as properties of the suite.
+fn render_properties(xml: &mut String, properties: &[(String, String)]) {
     xml.push_str("<properties>\n");
-    for Lack { what, evidence, get, .. } in lacks {
-        let value = escape(&format!("{evidence}\n{}", get.join("\n")));
-        let _ = writeln!(xml, "<property name=\"lacks.{}\" value=\"{value}\"/>", escape(what));
+    for (name, value) in properties {
+        let _ = writeln!(xml, "<property name=\"{}\" value=\"{}\"/>", escape(name), escape(value));
     }
     xml.push_str("</properties>\n");
+}
+
+/// Missing tools of the machine, with how to install them.
+fn lacks(lacks: &[Lack]) -> impl Iterator<Item = (String, String)> {
+    let lack = |Lack { what, evidence, get, .. }: &Lack| {
+        (format!("lacks.{what}"), format!("{evidence}\n{}", get.join("\n")))
+    };
+    lacks.iter().map(lack)
+}
+
+/// Errors in logs that the product's description excuses, with its reasons.
+fn excused(report: &Report) -> impl Iterator<Item = (String, String)> {
+    let reasons = &report.header.product.errors;
+    let excused = |(text, why): (&String, &String)| {
+        let lines = report.excused.get(text).copied().unwrap_or(0);
+        (format!("excused.{text}"), format!("{lines} lines: {why}"))
+    };
+    reasons.iter().map(excused)
 }
 
 fn render_case(xml: &mut String, record: &Record) {
@@ -98,12 +113,10 @@ mod tests {
 
     #[test]
     fn what_is_lacking_is_a_property_of_the_suite() {
-        let mut xml = String::new();
-        render_lacks(&mut xml, &[]);
-        assert_eq!(xml, "");
         let lack =
             Lack { what: "musl".into(), evidence: "<none>".into(), get: vec!["get it".into()], scenarios: 0 };
-        render_lacks(&mut xml, &[lack]);
+        let mut xml = String::new();
+        render_properties(&mut xml, &lacks(&[lack]).collect::<Vec<_>>());
         let property = "<property name=\"lacks.musl\" value=\"&lt;none&gt;&#10;get it\"/>";
         assert_eq!(xml, format!("<properties>\n{property}\n</properties>\n"));
     }

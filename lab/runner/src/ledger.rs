@@ -2,7 +2,7 @@
 //! Where results come together: the writer knows verdicts, hooks know evidence, the report wants both. Shared, so that an
 //! interrupted run still has everything up to that moment.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ pub struct Extra {
     pub back_ends: Vec<String>,
     /// Files, relative to the report's directory.
     pub evidence: Vec<String>,
+    /// Number of errors in logs that the product's description excuses, by its text.
+    pub excused: BTreeMap<String, usize>,
     /// A failure that no step looked at.
     pub wrong: Option<String>,
     /// A fault of the lab: what passed beside it proves nothing.
@@ -73,6 +75,7 @@ impl Ledger {
             record.notes = extra.notes;
             record.back_ends = extra.back_ends;
             record.evidence = extra.evidence;
+            record.excused = extra.excused;
             if matches!(record.verdict, Verdict::Inapplicable | Verdict::Inconclusive) {
                 // It ended early: a later step may have expected it.
                 record.notes.extend(extra.wrong.iter().map(|wrong| format!("wrong until then: {wrong}")));

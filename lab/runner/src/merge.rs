@@ -13,7 +13,7 @@ use crate::exit::{Exit, Usage};
 use crate::lacks::Lack;
 use crate::locate::Workspace;
 use crate::report::{self, Header, Report, SCHEMA};
-use crate::verdict::{Record, Totals};
+use crate::verdict::{self, Record, Totals};
 use crate::{board, junit, run, tier};
 
 /// A report and where it was.
@@ -82,9 +82,21 @@ fn merged(mut given: Vec<Given>) -> anyhow::Result<Report> {
     };
     let totals = Totals::of(scenarios.iter().map(|record| record.verdict));
     let back_ends = report::count(&scenarios);
+    let excused = verdict::sum(scenarios.iter().map(|record| &record.excused));
     let (schema, exit) = (SCHEMA, 0);
-    let mut report =
-        Report { schema, header, totals, back_ends, exit, strict, lacks, seconds, parts, scenarios };
+    let mut report = Report {
+        schema,
+        header,
+        totals,
+        back_ends,
+        excused,
+        exit,
+        strict,
+        lacks,
+        seconds,
+        parts,
+        scenarios,
+    };
     report.exit = match report.verdict() {
         worse @ (Exit::Failed | Exit::Inconclusive) => worse,
         _ if interrupted => Exit::Interrupted,

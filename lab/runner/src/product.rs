@@ -13,6 +13,7 @@ use crate::binaries::{AGENT, PLUGIN, TOOL};
 use crate::portable::MILLRACE;
 use crate::verdict::Verdict;
 
+pub mod excuses;
 pub mod objects;
 
 /// What a product may claim. Each is a tag of scenarios, but for the plugin, which all scenarios need.
@@ -46,7 +47,7 @@ pub struct Product {
     pub claims: Vec<String>,
     /// Reasons why it does not claim one.
     pub unsupported: BTreeMap<String, String>,
-    /// Texts of lines of level `error` that its logs may have in any scenario, each with the reason.
+    /// Texts in messages of level `error` that its logs may have in any scenario, each with the reason.
     pub errors: BTreeMap<String, String>,
     /// Capabilities that are claimed and cannot be tried, with the reason.
     pub missing: BTreeMap<String, String>,
@@ -128,7 +129,7 @@ impl Reader<'_> {
         if !name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-') {
             self.fault("name", &Value::from(name.clone()), "letters, digits and hyphens make a name");
         }
-        let errors = self.texts("errors", fields.get("errors"));
+        let errors = self.excuses(fields.get("errors"));
         let missing = BTreeMap::new();
         let product = Product { name, version, deployed, claims, unsupported, errors, missing };
         Description { product, binaries }
@@ -172,6 +173,15 @@ impl Reader<'_> {
             .iter()
             .map(|(name, text)| (name.clone(), self.text(&format!("{field}.{name}"), Some(text))))
             .collect()
+    }
+
+    /// Texts that excuse errors in logs, each with the reason.
+    fn excuses(&mut self, value: Option<&Value>) -> BTreeMap<String, String> {
+        let excuses = self.texts("errors", value);
+        for (text, why) in excuses.keys().filter_map(|text| Some((text, excuses::fault(text)?))) {
+            self.fault("errors", &Value::from(text.as_str()), &why);
+        }
+        excuses
     }
 
     fn claims(&mut self, value: Option<&Value>) -> Vec<String> {

@@ -17,7 +17,7 @@ use crate::lacks::{self, Lack};
 use crate::locate::Workspace;
 use crate::plan::{Binary, Place, Plan, Privilege};
 use crate::product::Product;
-use crate::verdict::{Record, Totals};
+use crate::verdict::{self, Record, Totals};
 
 /// The version of the report's shape; raised when a field changes its meaning.
 pub(crate) const SCHEMA: u32 = 5;
@@ -47,12 +47,15 @@ pub struct Tested {
     pub version: String,
     /// Claimed capabilities.
     pub capabilities: Vec<String>,
+    /// Texts in messages of level `error` that it excuses in any scenario, each with the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<String, String>,
 }
 
 impl Tested {
     fn new(product: &Product) -> Self {
-        let Product { name, version, claims, .. } = product.clone();
-        Self { name, version, capabilities: claims }
+        let Product { name, version, claims, errors, .. } = product.clone();
+        Self { name, version, capabilities: claims, errors }
     }
 }
 
@@ -174,6 +177,9 @@ pub struct Report {
     pub totals: Totals,
     /// The back ends that the plugin took, by name, with the number of scenarios.
     pub back_ends: BTreeMap<String, usize>,
+    /// Number of errors in logs that the product's description excuses, by its text.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub excused: BTreeMap<String, usize>,
     pub exit: u8,
     /// Optional tools count as well.
     pub strict: bool,
@@ -201,8 +207,20 @@ impl Report {
         };
         let (strict, back_ends) = (plan.args.strict, count(&scenarios));
         let (schema, parts) = (SCHEMA, Vec::new());
-        let mut report =
-            Self { schema, header, totals, back_ends, exit: 0, strict, lacks, seconds, parts, scenarios };
+        let excused = verdict::sum(scenarios.iter().map(|record| &record.excused));
+        let mut report = Self {
+            schema,
+            header,
+            totals,
+            back_ends,
+            excused,
+            exit: 0,
+            strict,
+            lacks,
+            seconds,
+            parts,
+            scenarios,
+        };
         report.exit = report.verdict().code();
         report
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::verdict::{Record, Runs, Verdict};
+use crate::verdict::{self, Record, Runs, Verdict};
 
 /// What is before the number of a repetition in its id.
 const MARK: char = '#';
@@ -77,6 +77,7 @@ fn one(id: &str, runs: Vec<Record>) -> Record {
     record.seconds = runs.iter().map(|run| run.seconds).sum();
     record.evidence = runs.iter().flat_map(|run| run.evidence.clone()).collect();
     record.notes = union(runs.iter().flat_map(|run| &run.notes));
+    record.excused = verdict::sum(runs.iter().map(|run| &run.excused));
     record.back_ends = union(runs.iter().flat_map(|run| &run.back_ends));
     // What cannot run here did not run often; and once is what every run does.
     let ran = is_repeated && runs.iter().any(|run| !run.steps.is_empty());

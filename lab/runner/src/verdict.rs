@@ -145,12 +145,24 @@ pub struct Record {
     /// Notes for the report, passed or not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Number of errors in logs that the product's description excuses, by its text.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub excused: BTreeMap<String, usize>,
     /// Back ends that the plugin used, each with its reason, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub back_ends: Vec<String>,
     /// Files with evidence, relative to the report's directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
+}
+
+/// Sums of counts by name.
+pub(crate) fn sum<'a>(counts: impl Iterator<Item = &'a BTreeMap<String, usize>>) -> BTreeMap<String, usize> {
+    let mut sums = BTreeMap::new();
+    for (name, count) in counts.flatten() {
+        *sums.entry(name.clone()).or_default() += count;
+    }
+    sums
 }
 
 /// Numbers of scenarios by verdict.

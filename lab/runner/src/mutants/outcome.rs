@@ -264,6 +264,7 @@ mod tests {
             steps: Vec::new(),
             runs: None,
             notes: Vec::new(),
+            excused: std::collections::BTreeMap::new(),
             back_ends: Vec::new(),
             evidence: Vec::new(),
         }

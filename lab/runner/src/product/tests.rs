@@ -139,6 +139,23 @@ fn a_value_of_another_form_is_no_empty_one() {
 }
 
 #[test]
+fn a_text_that_excuses_every_error_is_refused_with_file_and_key() {
+    for (text, why) in [
+        ("", "fewer than 12 characters"),
+        ("e", "fewer than 12 characters"),
+        ("panicked", "fewer than 12 characters"),
+        ("panicked at src/", "never excused"),
+        ("fatal error: stack overflow", "never excused"),
+    ] {
+        let error = parse(&format!("{WHOLE}errors: {{{text:?}: all of it is known}}\n")).unwrap_err().to_string();
+        let told = format!("errors: {text:?}: ");
+        assert!(error.contains("product.yaml: ") && error.contains(&told) && error.contains(why), "{error}");
+    }
+    let kept = parse(&format!("{WHOLE}errors: {{\"retrying (retry count\": it goes on}}\n")).unwrap();
+    assert_eq!(kept.product.errors["retrying (retry count"], "it goes on");
+}
+
+#[test]
 fn every_adapter_says_of_each_capability_whether_it_has_it_or_why_not() {
     let dir = Workspace::find().unwrap().root.join("scenarios/products");
     let mut names = Vec::new();

@@ -35,7 +35,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Map, Value, json};
 
 use crate::binaries::PLUGIN;
-use crate::product::Deployment;
+use crate::product::{Deployment, excuses};
 use crate::steps::account::Account;
 use crate::steps::files::{files, process};
 use crate::steps::readiness;
@@ -326,8 +326,12 @@ async fn delete(world: &mut LabWorld, foreground: String, rights: String) -> Ste
 /// Allows lines of level `error` with this text, of it or of a taint controller. Any other fails the scenario at its end, unless a step waits
 /// for it.
 #[given(regex = r#"^its log may have the error "(.+)"$"#)]
-fn may_say(world: &mut LabWorld, fragment: String) {
+fn may_say(world: &mut LabWorld, fragment: String) -> Step {
+    if let Some(why) = excuses::fault(&fragment) {
+        return Err(Stop::harness(format!("{fragment:?} excuses no error: {why}")));
+    }
     world.errors.push(fragment);
+    Ok(())
 }
 
 /// Waits for a line of its log.
