@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use cucumber::feature::Ext as _;
-use cucumber::gherkin::{self, GherkinEnv, tagexpr::TagOperation};
+use cucumber::gherkin::{self, GherkinEnv};
 use cucumber::tag::Ext as _;
 
 use self::copies::Copied;
@@ -22,6 +22,8 @@ use crate::verdict::{Record, Verdict};
 
 mod copies;
 mod named;
+mod tags;
+mod whole;
 
 /// Needs that a tag may name.
 pub const NEEDS: [&str; 7] =
@@ -169,8 +171,8 @@ impl Catalogue {
 
     /// Reads all features of a workspace and keeps what is selected.
     pub fn read(root: &Path, selection: &Selection) -> anyhow::Result<Self> {
-        let tags = selection.tags.as_deref().map(parse_tags).transpose()?;
         let all = Self::read_all(root, selection.feature.as_deref())?;
+        let tags = selection.tags.as_deref().map(|text| tags::parse(text, &all, root)).transpose()?;
         let named = all.named(root, &selection.clone().resolved()?.only)?;
         let wanted = |entry: &Entry| {
             tags.as_ref().is_none_or(|tags| tags.eval(&entry.tags))
@@ -205,9 +207,6 @@ impl Catalogue {
                 continue;
             }
             let (feature, ends) = parse(&path)?;
-            if !feature.rules.is_empty() {
-                bail!("{}: the keyword Rule is not used here: one behaviour a file", path.display());
-            }
             for (copy, feature) in back_ends::expand(feature).into_iter().enumerate() {
                 for scenario in &feature.scenarios {
                     let end = name(&ends, scenario, copy);
@@ -216,6 +215,7 @@ impl Catalogue {
                 catalogue.features.push(feature);
             }
         }
+        whole::distinct(&catalogue.entries)?;
         Ok(catalogue)
     }
 
@@ -253,10 +253,6 @@ impl Catalogue {
     }
 }
 
-fn parse_tags(text: &str) -> anyhow::Result<TagOperation> {
-    text.parse().map_err(|error| anyhow::anyhow!("--tags {text:?}: {error}"))
-}
-
 fn below(path: &Path, wanted: Option<&Path>, root: &Path) -> anyhow::Result<bool> {
     let Some(wanted) = wanted else { return Ok(true) };
     let found = [wanted.to_owned(), root.join(wanted), root.join("features").join(wanted)]
@@ -288,6 +284,7 @@ fn feature_files(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
 fn parse(path: &Path) -> anyhow::Result<(gherkin::Feature, HashMap<usize, String>)> {
     let feature = gherkin::Feature::parse_path(path, GherkinEnv::default())
         .with_context(|| format!("cannot parse {}", path.display()))?;
+    whole::check(path, &feature)?;
     let names =
         names::of(&feature).with_context(|| format!("cannot name the scenarios of {}", path.display()))?;
     let feature = feature
@@ -307,6 +304,11 @@ fn stem(file: &str) -> &str {
     file.trim_start_matches("features/").trim_end_matches(".feature")
 }
 
+/// The folder of a feature file.
+fn folder(stem: &str) -> &str {
+    stem.rsplit_once('/').map_or("features", |(folder, _)| folder)
+}
+
 fn entry(
     root: &Path,
     path: &Path,
@@ -315,13 +317,10 @@ fn entry(
 ) -> anyhow::Result<Entry> {
     let file = path.strip_prefix(root)?.to_string_lossy().into_owned();
     let stem = stem(&file);
-    let group = stem.rsplit_once('/').map_or("features", |(group, _)| group).to_owned();
+    let group = folder(stem).to_owned();
     let mut tags = vec![group.clone()];
     for tag in feature.tags.iter().chain(&scenario.tags) {
-        let known = NEEDS.contains(&tag.as_str()) || OPTIONAL.contains(&tag.as_str());
-        let marks =
-            [SERIAL, BUSY, LONG, back_ends::TAG, MILLRACE].contains(&tag.as_str()) || tag.starts_with(MUTANT);
-        if !known && !marks {
+        if !tags::is_known(tag) {
             bail!(
                 "{file}:{}: unknown tag @{tag}: what a scenario needs of the machine is one of {}, its binaries beside the plugin of {}; others are @{SERIAL}, @{BUSY}, @{LONG}, @{MILLRACE}, @{} and @{MUTANT}NAME",
                 scenario.position.line,

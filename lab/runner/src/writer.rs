@@ -14,15 +14,28 @@ use crate::catalogue::Catalogue;
 use crate::ledger::Ledger;
 use crate::steps::world::LabWorld;
 use crate::stop::Stop;
-use crate::verdict::{Record, StepTime, Verdict};
+use crate::verdict::{Record, StepKind, StepTime, Verdict};
 
 /// A scenario that has begun.
 struct Running {
     since: SystemTime,
     /// Start of the step that runs.
     step_since: SystemTime,
+    /// Number of expectations that were met.
+    met: usize,
     record: Record,
 }
+
+/// End of steps that choose a pod and expect nothing, whatever their keyword.
+const CHOOSES: &str = "is meant";
+
+/// True for a step that compares something.
+fn is_expectation(step: &gherkin::Step) -> bool {
+    StepKind::from(step.ty).is_expectation() && !step.value.ends_with(CHOOSES)
+}
+
+/// Reason why nothing is known of a scenario whose steps all passed.
+const NOTHING_ASKED: &str = "no expectation was evaluated: a scenario has a Then step that looks at the system under test";
 
 impl Running {
     /// Handles the event of a step: its duration, and the verdict if it ends the scenario.
@@ -33,12 +46,23 @@ impl Running {
             return;
         }
         self.record.steps.push(StepTime { step: text(), seconds: seconds(self.step_since, at) });
+        self.met += usize::from(matches!(event, Step::Passed(..)) && is_expectation(step));
         if let Some((verdict, reason)) = stopped(event) {
             self.record.verdict = verdict;
             self.record.reason = Some(reason);
             self.record.step = Some(text());
             self.record.step_kind = Some(step.ty.into());
         }
+    }
+
+    /// Record of the scenario that has ended: what asked nothing has shown nothing.
+    fn ended(mut self, at: SystemTime) -> Record {
+        self.record.seconds = seconds(self.since, at);
+        if self.record.verdict == Verdict::Pass && self.met == 0 {
+            (self.record.verdict, self.record.reason) =
+                (Verdict::Inconclusive, Some(NOTHING_ASKED.to_owned()));
+        }
+        self.record
     }
 }
 
@@ -78,7 +102,7 @@ impl Writer {
         match event {
             Scenario::Started => {
                 let record = entry.record(Verdict::Pass, None);
-                self.running.insert(id.clone(), Running { since: at, step_since: at, record });
+                self.running.insert(id.clone(), Running { since: at, step_since: at, met: 0, record });
             }
             Scenario::Background(step, event) | Scenario::Step(step, event) => {
                 if let Some(running) = self.running.get_mut(id) {
@@ -96,9 +120,8 @@ impl Writer {
                 }
             }
             Scenario::Finished => {
-                if let Some(mut running) = self.running.remove(id) {
-                    running.record.seconds = seconds(running.since, at);
-                    self.enter(running.record);
+                if let Some(running) = self.running.remove(id) {
+                    self.enter(running.ended(at));
                 }
             }
             Scenario::Hook(..) | Scenario::Log(_) => {}
