@@ -66,6 +66,9 @@ pub struct Probe {
     pub met: bool,
     /// Evidence: the attempt and its result.
     pub evidence: String,
+    /// True if it is a tool that is not there, as against one that is there and fails.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub absent: bool,
 }
 
 /// Why the lab could not do what a step asked. Not a verdict on the system under test.
@@ -79,6 +82,9 @@ pub enum LabError {
         /// Requested operation.
         what: String,
     },
+    /// This cluster cannot do it; others of its tier can.
+    #[error("this cluster cannot {0}")]
+    Unmet(String),
     /// Nothing happened before the deadline.
     #[error("{what} did not happen within {deadline:?}")]
     Deadline {

@@ -83,7 +83,7 @@ impl<H> Noting<H> {
         let primary = self.paths.conf_dir.join(PRIMARY);
         match work.paths_mut().iter().any(|path| **path == primary) {
             true => {
-                Err(Error::Unsupported(format!("find the list of its network as {PRIMARY}: it is {list}")))
+                Err(Error::Unmet(format!("find the list of its network as {PRIMARY}: it is {list}")))
             }
             false => Ok(()),
         }

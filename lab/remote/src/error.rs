@@ -59,6 +59,9 @@ pub enum Error {
     /// Not in this cluster.
     #[error("there is no {0}")]
     Missing(String),
+    /// Impossible in this cluster; others can.
+    #[error("this cluster cannot {0}")]
+    Unmet(String),
     /// Impossible in a cluster that is not the lab's own.
     #[error("this cluster cannot {0}")]
     Unsupported(String),
@@ -91,6 +94,7 @@ impl From<Error> for LabError {
         match error {
             Error::Deadline { what, deadline } => Self::Deadline { what, deadline },
             Error::Unsupported(what) => Self::unsupported(TIER, what),
+            Error::Unmet(what) => Self::Unmet(what),
             other => Self::harness("use the cluster", other),
         }
     }

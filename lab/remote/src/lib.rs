@@ -18,6 +18,7 @@
 //! | `objects` | objects of any kind, applied and removed |
 //! | `options` | options of a session |
 //! | `logs` | what containers have printed |
+//! | `look` | what each node can do, as its hand sees it |
 //! | `start` | result of a pod's start, from what the API says of it: pure |
 //! | `exec` | programs in containers |
 //! | `feed` | cluster-wide watches |
@@ -35,6 +36,7 @@ mod exec;
 mod feed;
 mod hands;
 mod logs;
+mod look;
 mod node;
 mod objects;
 mod options;
@@ -49,5 +51,6 @@ mod workload;
 pub use self::cluster::RemoteCluster;
 pub use self::error::{Error, TIER};
 pub use self::feed::Feed;
+pub use self::look::Seen;
 pub use self::options::{SessionOptions, Whole};
 pub use self::session::{LABEL, Owned, Session, clean};

@@ -183,5 +183,5 @@ fn has_families(pod: &Pod, addresses: &[std::net::IpAddr]) -> Result<(), Error> 
     if found == *wanted || (wanted == "v4" && families.first() == Some(&"v4")) {
         return Ok(());
     }
-    Err(Error::Unsupported(format!("give a pod addresses of {wanted}: it has {found}")))
+    Err(Error::Unmet(format!("give a pod addresses of {wanted}: it has {found}")))
 }

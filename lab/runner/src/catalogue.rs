@@ -123,6 +123,7 @@ impl Entry {
             mutant: self.mutant.clone(),
             verdict,
             reason,
+            class: None,
             step: None,
             step_kind: None,
             seconds: 0.0,

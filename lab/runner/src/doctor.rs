@@ -24,14 +24,14 @@ pub async fn run(place: &Place, strict: bool, without_musl: Option<&str>) -> any
     if !lacks.is_empty() {
         board::say(&lacks::render(&lacks));
     }
-    let needed = probes.iter().any(|probe| !probe.met && !lacks::is_optional(&probe.need));
+    let needed = probes.iter().any(|probe| !probe.met && !lacks::is_excusable(probe));
     Ok(if needed || (strict && !lacks.is_empty()) { Exit::Partial } else { Exit::Ok })
 }
 
 fn mark(probe: &Probe) -> char {
     match probe.met {
         true => '✓',
-        false if lacks::is_optional(&probe.need) => '–',
+        false if lacks::is_excusable(probe) => '–',
         false => '✗',
     }
 }

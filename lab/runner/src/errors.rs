@@ -7,6 +7,7 @@
 //! And crashes: the kubelet starts a container again, and what a scenario looks at may be as it should be all the same. Of a pod that is gone its log
 //! alone tells, by its last words.
 
+use cucumber::gherkin;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use serde_json::Value;
@@ -75,6 +76,21 @@ pub fn judge<'a>(lines: &'a [String], expected: &[String], excuses: &'a [String]
         }
     }
     judged
+}
+
+/// Ends of the phrases of steps that expect an error with the text behind them.
+const EXPECTS: [&str; 4] =
+    ["its log may have the error ", "the node agent says ", " is not ready: ", "the taint controller says "];
+
+/// Texts of errors that a scenario's steps expect, whether they have run or not.
+#[must_use]
+pub fn announced(scenario: &gherkin::Scenario) -> Vec<String> {
+    let quoted = |step: &gherkin::Step| {
+        let (_, text) = EXPECTS.iter().find_map(|phrase| step.value.split_once(phrase))?;
+        let text = text.strip_prefix('"')?.strip_suffix('"')?;
+        Some([text.to_owned(), text.replace('\'', "\"")])
+    };
+    scenario.steps.iter().filter_map(quoted).flatten().collect()
 }
 
 /// Values of a line beside time, level and scope.
@@ -189,5 +205,13 @@ mod tests {
         assert_eq!(judge(&lines, &excuses, &[]), Judged::default(), "what the feature expects needs no excuse");
         let around = strings(&["2026-01-01T00:00:00Z", "taint-controller", r#""level":"error""#]);
         assert!(judge(&lines, &[retry], &around).unexpected.is_some_and(|line| line.contains("lease")));
+    }
+
+    #[test]
+    fn a_scenario_announces_the_errors_of_all_of_its_steps() {
+        let text = "Feature: x\n\n  Scenario: x\n    Given its log may have the error \"disk is full\"\n    \
+                    When x\n    Then the node agent is not ready: \"no 'entry'\"\n    And it answers \"y\"\n";
+        let feature = gherkin::Feature::parse(text, gherkin::GherkinEnv::default()).unwrap();
+        assert_eq!(announced(&feature.scenarios[0]), ["disk is full", "disk is full", "no 'entry'", "no \"entry\""]);
     }
 }

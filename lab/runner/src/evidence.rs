@@ -35,7 +35,9 @@ pub async fn conclude(
     let mut extra = Extra { notes: std::mem::take(&mut world.notes), ..Extra::default() };
     extra.back_ends = back_ends(world);
     judge_denied(&mut extra, denied(world));
-    if let Err(why) = judge_logs(&mut extra, lab, world).await {
+    // Of one that ended early, what its remaining steps would have expected is no surprise either.
+    let announced = if failed { errors::announced(&entry.scenario) } else { Vec::new() };
+    if let Err(why) = judge_logs(&mut extra, lab, world, announced).await {
         extra.fault(why);
     }
     match crashed(world).await {
@@ -65,9 +67,7 @@ pub async fn conclude(
 fn judge_end(extra: &mut Extra, left: &Leftovers, expected: &[String]) {
     let is_expected = |why: &str| expected.iter().any(|fragment| why.contains(fragment));
     let failed = left.networks.iter().find(|why| !is_expected(&why.replace('\\', "")));
-    if let Some(why) = failed.filter(|_| extra.wrong.is_none()) {
-        extra.wrong = Some(format!("at its end: {why}"));
-    }
+    extra.left = failed.map(|why| format!("at its end: {why}"));
     left.faults.iter().for_each(|why| extra.fault(why));
 }
 
@@ -94,12 +94,18 @@ fn judge_denied(extra: &mut Extra, denied: Result<Vec<String>, LabError>) {
 }
 
 /// An error in a log that nobody expects is wrong; each that the product's description excuses is counted, and the first of its kind named.
-async fn judge_logs(extra: &mut Extra, lab: &Lab, world: &LabWorld) -> Result<(), LabError> {
+async fn judge_logs(
+    extra: &mut Extra,
+    lab: &Lab,
+    world: &LabWorld,
+    announced: Vec<String>,
+) -> Result<(), LabError> {
     let Some(tier) = world.cluster.as_deref() else { return Ok(()) };
     let lines = tier.logs().await?;
     let reasons = &lab.plan.sut.product.errors;
     let excuses: Vec<String> = reasons.keys().cloned().collect();
-    let judged = errors::judge(&lines, &world.errors, &excuses);
+    let expected = [world.errors.clone(), announced].concat();
+    let judged = errors::judge(&lines, &expected, &excuses);
     let told = |error: &str| format!("nobody expects this error in a log: {error}");
     extra.wrong = extra.wrong.take().or(judged.unexpected.map(told));
     for (text, lines) in judged.excused {
@@ -259,7 +265,7 @@ mod tests {
             let mut extra = Extra::default();
             extra.fault("no log");
             judge_end(&mut extra, &left, &strings(expected));
-            (extra.wrong, extra.fault)
+            (extra.left, extra.fault)
         };
         let fault = Some("no log; a; b".to_owned());
         assert_eq!(judged(&[]), (Some(r#"at its end: DEL: no plugin \"x\""#.to_owned()), fault.clone()));

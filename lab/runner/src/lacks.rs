@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Optional tools that this machine lacks, and how to install them. Such a lack is listed and leaves the exit code alone, unless the run is
-//! strict; any other unmet need makes the run partial.
+//! strict; any other unmet need makes the run partial, and so does an optional tool that is there and fails.
 
 use std::fmt::Write as _;
 
@@ -58,25 +58,31 @@ pub fn is_optional(need: &str) -> bool {
     OPTIONAL.iter().any(|(name, _)| *name == need)
 }
 
+/// True for an optional tool that is not there. One that is there and fails is the machine's fault.
+#[must_use]
+pub fn is_excusable(probe: &Probe) -> bool {
+    is_optional(&probe.need) && !probe.met && probe.absent
+}
+
 /// Unmet need of scenarios with these tags. Mandatory ones come before optional ones.
 #[must_use]
 pub fn unmet<'a>(tags: &[String], probes: &'a [Probe]) -> Option<&'a Probe> {
     catalogue::needs(tags)
         .filter_map(|need| probes.iter().find(|probe| probe.need == need && !probe.met))
-        .min_by_key(|probe| is_optional(&probe.need))
+        .min_by_key(|probe| is_excusable(probe))
 }
 
 /// True if a scenario did not run only because of an optional tool.
 #[must_use]
 pub fn is_excused(record: &Record, probes: &[Probe]) -> bool {
     record.verdict == Verdict::Inapplicable
-        && unmet(&record.tags, probes).is_some_and(|probe| is_optional(&probe.need))
+        && unmet(&record.tags, probes).is_some_and(is_excusable)
 }
 
 /// Missing optional tools of the machine.
 #[must_use]
 pub fn of_machine(probes: &[Probe], without_musl: Option<&str>) -> Vec<Lack> {
-    let unmet = probes.iter().filter(|probe| !probe.met && is_optional(&probe.need));
+    let unmet = probes.iter().filter(|probe| is_excusable(probe));
     let unmet = unmet.map(|probe| Lack::of(&probe.need, &probe.evidence, 0));
     unmet.chain(without_musl.map(|evidence| Lack::of(MUSL, evidence, 0))).collect()
 }
@@ -118,8 +124,13 @@ mod tests {
     use super::*;
 
     fn probes() -> Vec<Probe> {
-        let probe = |need: &str, met| Probe { need: need.into(), met, evidence: format!("no {need} here") };
-        vec![probe("real-kernel", false), probe("ipv6", true), probe("iptables-tools", false)]
+        let probe = |need: &str, met, absent| Probe {
+            need: need.into(),
+            met,
+            evidence: format!("no {need} here"),
+            absent,
+        };
+        vec![probe("real-kernel", false, false), probe("ipv6", true, false), probe("iptables-tools", false, true)]
     }
 
     fn tags(tags: &[&str]) -> Vec<String> {
@@ -132,6 +143,19 @@ mod tests {
         assert_eq!(need(&["iptables-tools", "real-kernel"]).as_deref(), Some("real-kernel"));
         assert_eq!(need(&["ipv6", "iptables-tools"]).as_deref(), Some("iptables-tools"));
         assert_eq!(need(&["ipv6", "mutant:x"]), None);
+    }
+
+    #[test]
+    fn an_optional_tool_that_is_there_and_fails_excuses_nothing() {
+        let record: Record = serde_json::from_value(serde_json::json!({
+            "id": "g/f/x", "group": "g", "feature": "F", "name": "n", "file": "features/g/f.feature", "line": 3,
+            "tags": ["iptables-tools"], "verdict": "inapplicable", "reason": "why", "seconds": 0.0,
+        }))
+        .unwrap();
+        let mut probes = probes();
+        assert!(is_excused(&record, &probes) && of_machine(&probes, None).len() == 1);
+        probes[2].absent = false;
+        assert!(!is_excused(&record, &probes) && of_machine(&probes, None).is_empty());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::sweep::Outcome;
-use crate::verdict::{Record, StepKind, Verdict};
+use crate::verdict::{Class, Record, StepKind, Verdict};
 
 /// Knowledge of a scenario's world that the writer lacks.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +24,8 @@ pub struct Extra {
     pub excused: BTreeMap<String, usize>,
     /// A failure that no step looked at.
     pub wrong: Option<String>,
+    /// A failure to take the scenario's world down: of one that ended early its remaining steps may be the reason.
+    pub left: Option<String>,
     /// A fault of the lab: what passed beside it proves nothing.
     pub fault: Option<String>,
 }
@@ -38,13 +40,40 @@ impl Extra {
     }
 }
 
-/// Verdict of a scenario that passed until its end, if that changes it: what is wrong counts before a fault of the lab.
-fn at_end(verdict: Verdict, wrong: Option<String>, fault: Option<String>) -> Option<(Verdict, String)> {
-    match (verdict, wrong, fault) {
-        (Verdict::Pass, Some(wrong), _) => Some((Verdict::Fail, wrong)),
-        (Verdict::Pass, None, Some(fault)) => Some((Verdict::Inconclusive, fault)),
+/// Verdict of a scenario at its end, if that changes it: what is wrong counts before a fault of the lab, and before what the scenario could not
+/// go on for.
+fn at_end(verdict: Verdict, extra: &Extra) -> Option<(Verdict, String)> {
+    let left = || extra.left.as_ref().filter(|_| verdict == Verdict::Pass);
+    match verdict {
+        Verdict::Pass | Verdict::Inapplicable | Verdict::Unsupported => {
+            extra.wrong.as_ref().or_else(left).map(|wrong| (Verdict::Fail, wrong.clone()))
+        }
         _ => None,
     }
+    .or_else(|| {
+        let fault = extra.fault.clone().filter(|_| verdict == Verdict::Pass)?;
+        Some((Verdict::Inconclusive, fault))
+    })
+}
+
+/// What a record says beside its reason.
+fn beside(verdict: Verdict, extra: &Extra) -> Vec<String> {
+    let mut notes = Vec::new();
+    let told = |what: &str, why: &Option<String>| why.as_ref().map(|why| format!("{what}: {why}"));
+    match verdict {
+        Verdict::Fail => notes.extend(told("wrong as well", &extra.wrong)),
+        // It ended early: a later step may have expected it.
+        Verdict::Inconclusive => notes.extend(told("wrong until then", &extra.wrong)),
+        _ => {}
+    }
+    if verdict != Verdict::Pass {
+        notes.extend(told("wrong as well", &extra.left));
+    }
+    if verdict != Verdict::Pass || extra.wrong.is_some() || extra.left.is_some() {
+        // Something else is the reason.
+        notes.extend(told("a fault of the lab beside it", &extra.fault));
+    }
+    notes
 }
 
 #[derive(Debug, Default)]
@@ -72,22 +101,16 @@ impl Ledger {
     pub fn enter(&self, mut record: Record) -> Record {
         let mut inner = self.inner();
         if let Some(extra) = inner.extras.remove(&record.id) {
-            record.notes = extra.notes;
-            record.back_ends = extra.back_ends;
-            record.evidence = extra.evidence;
-            record.excused = extra.excused;
-            if matches!(record.verdict, Verdict::Inapplicable | Verdict::Inconclusive) {
-                // It ended early: a later step may have expected it.
-                record.notes.extend(extra.wrong.iter().map(|wrong| format!("wrong until then: {wrong}")));
-            }
-            if record.verdict != Verdict::Pass || extra.wrong.is_some() {
-                // Something else is the reason.
-                record
-                    .notes
-                    .extend(extra.fault.iter().map(|fault| format!("a fault of the lab beside it: {fault}")));
-            }
-            if let Some((verdict, reason)) = at_end(record.verdict, extra.wrong, extra.fault) {
+            record.notes.clone_from(&extra.notes);
+            record.back_ends.clone_from(&extra.back_ends);
+            record.evidence.clone_from(&extra.evidence);
+            record.excused.clone_from(&extra.excused);
+            record.notes.extend(beside(record.verdict, &extra));
+            if let Some((verdict, reason)) = at_end(record.verdict, &extra) {
+                let until_then = record.reason.take().map(|why| format!("{} after that: {why}", record.verdict.word()));
+                record.notes.extend(until_then);
                 (record.verdict, record.reason) = (verdict, Some(reason));
+                record.class = (verdict == Verdict::Fail).then_some(Class::Product);
                 record.step_kind = Some(StepKind::End);
             }
         }
@@ -116,14 +139,55 @@ impl Ledger {
 mod tests {
     use super::*;
 
+    fn extra(wrong: bool, left: bool, fault: bool) -> Extra {
+        let is = |is: bool, why: &str| is.then(|| why.to_owned());
+        Extra {
+            wrong: is(wrong, "it crashed"),
+            left: is(left, "DEL failed"),
+            fault: is(fault, "no memory"),
+            ..Extra::default()
+        }
+    }
+
     #[test]
     fn what_no_step_looked_at_fails_a_scenario_and_a_fault_of_the_lab_leaves_it_open() {
-        let (wrong, fault) = (|| Some("DEL failed".to_owned()), || Some("no memory".to_owned()));
-        let ended = |verdict, wrong, fault| at_end(verdict, wrong, fault).map(|(verdict, _)| verdict);
-        assert_eq!(ended(Verdict::Pass, wrong(), None), Some(Verdict::Fail));
-        assert_eq!(ended(Verdict::Pass, None, fault()), Some(Verdict::Inconclusive));
-        assert_eq!(ended(Verdict::Pass, wrong(), fault()), Some(Verdict::Fail));
-        assert_eq!(ended(Verdict::Pass, None, None), None);
-        assert_eq!(ended(Verdict::Inapplicable, wrong(), fault()), None, "its reason stays");
+        let ended = |verdict, (wrong, left, fault)| {
+            at_end(verdict, &extra(wrong, left, fault)).map(|(verdict, why)| (verdict, why))
+        };
+        let fail = |why: &str| Some((Verdict::Fail, why.to_owned()));
+        assert_eq!(ended(Verdict::Pass, (true, false, false)), fail("it crashed"));
+        assert_eq!(ended(Verdict::Pass, (false, true, true)), fail("DEL failed"));
+        let open = Some((Verdict::Inconclusive, "no memory".to_owned()));
+        assert_eq!(ended(Verdict::Pass, (false, false, true)), open);
+        assert_eq!(ended(Verdict::Pass, (true, true, true)), fail("it crashed"));
+        assert_eq!(ended(Verdict::Pass, (false, false, false)), None);
+        assert_eq!(ended(Verdict::Inapplicable, (true, false, true)), fail("it crashed"), "it went wrong before");
+        assert_eq!(ended(Verdict::Inapplicable, (false, true, true)), None, "its reason stays");
+        assert_eq!(ended(Verdict::Inconclusive, (true, true, true)), None, "its reason stays");
+    }
+
+    #[test]
+    fn a_record_keeps_all_that_was_wrong() {
+        let record = |verdict: &str| -> Record {
+            serde_json::from_value(serde_json::json!({
+                "id": "g/f/x", "group": "g", "feature": "F", "name": "n", "file": "features/g/f.feature", "line": 3,
+                "tags": [], "verdict": verdict, "reason": "why", "step": "Then x", "step_kind": "then", "seconds": 0.0,
+            }))
+            .unwrap()
+        };
+        let entered = |verdict: &str| {
+            let ledger = Ledger::default();
+            ledger.note("g/f/x", extra(true, true, true));
+            ledger.enter(record(verdict))
+        };
+        let failed = entered("fail");
+        assert_eq!((failed.verdict, failed.reason.as_deref()), (Verdict::Fail, Some("why")));
+        let (crash, left) = ("wrong as well: it crashed", "wrong as well: DEL failed");
+        let fault = "a fault of the lab beside it: no memory";
+        assert_eq!(failed.notes, [crash, left, fault]);
+        let early = entered("inapplicable");
+        assert_eq!((early.verdict, early.reason.as_deref()), (Verdict::Fail, Some("it crashed")));
+        assert_eq!((early.class, early.step_kind), (Some(Class::Product), Some(StepKind::End)));
+        assert_eq!(early.notes, [left, fault, "inapplicable after that: why"]);
     }
 }

@@ -16,11 +16,14 @@ use nix::sys::ptrace;
 use nix::unistd::Pid;
 
 use crate::carried::SELF;
-use crate::catalogue::{Entry, NEEDS};
+use crate::catalogue::Entry;
 use crate::immutable;
 use crate::lacks;
 use crate::plan::{Place, Privilege};
 use crate::tier::preflight;
+use crate::verdict::Class;
+
+pub mod of_cluster;
 
 /// The user that an injected proxy runs as unless the platform says otherwise; rules name it.
 const PROXY_UID: u32 = 1337;
@@ -53,24 +56,26 @@ pub async fn gather(place: &Place) -> anyhow::Result<Vec<Probe>> {
     Ok(tokio::task::spawn_blocking(move || all(&privilege)).await?)
 }
 
-/// Needs that somebody's cluster may meet; scenarios find out. The others are about a node that the lab makes.
-const OF_CLUSTERS: [&str; 3] = ["real-kernel", "ipv6", "any-uid"];
-
-/// Capabilities of somebody's cluster.
-#[must_use]
-pub fn of_cluster(session: &Session) -> Vec<Probe> {
-    let probe = |need: &str| {
-        let met = OF_CLUSTERS.contains(&need);
-        let evidence = if met { session.evidence() } else { "the node is not the lab's" };
-        Probe { need: need.to_owned(), met, evidence: evidence.to_owned() }
-    };
-    NEEDS.map(probe).to_vec()
+/// Capabilities of a cluster that is there, by a look at its nodes.
+pub async fn of_session(session: &Session) -> Vec<Probe> {
+    of_cluster::of_cluster(session.evidence(), &session.look().await)
 }
 
-/// Reason why a scenario cannot run here.
+/// Reason why a scenario cannot run here, and whose it is: the machine's, or where it runs in a cluster that of the cluster or of its tier.
 #[must_use]
-pub fn unmet(entry: &Entry, probes: &[Probe]) -> Option<String> {
-    lacks::unmet(&entry.tags, probes).map(|probe| format!("no {}: {}", probe.need, probe.evidence))
+pub fn unmet(entry: &Entry, probes: &[Probe], is_remote: bool) -> Option<(Class, String)> {
+    let probe = lacks::unmet(&entry.tags, probes)?;
+    let class = match is_remote {
+        false => Class::Machine,
+        true if of_cluster::is_of_clusters(&probe.need) => Class::Cluster,
+        true => Class::Tier,
+    };
+    Some((class, format!("no {}: {}", probe.need, probe.evidence)))
+}
+
+/// A probe of what is no tool.
+fn probe(need: &str, met: bool, evidence: String) -> Probe {
+    Probe { need: need.to_owned(), met, evidence, absent: false }
 }
 
 fn real_kernel(privilege: &Privilege) -> Probe {
@@ -88,7 +93,7 @@ fn real_kernel(privilege: &Privilege) -> Probe {
             |how| (true, format!("user namespace, {mapping}; {how}")),
         ),
     };
-    Probe { need: "real-kernel".into(), met, evidence }
+    probe("real-kernel", met, evidence)
 }
 
 fn ipv6() -> Probe {
@@ -96,41 +101,70 @@ fn ipv6() -> Probe {
         Ok(_) => (true, "a TCP socket was bound to ::".to_owned()),
         Err(error) => (false, format!("bind to :: failed: {error}")),
     };
-    Probe { need: "ipv6".into(), met, evidence }
+    probe("ipv6", met, evidence)
 }
 
 fn any_uid(privilege: &Privilege) -> Probe {
     let met = matches!(privilege, Privilege::Root) || is_mapped(RANGE_UID);
     let map = uid_map();
-    Probe { need: "any-uid".into(), met, evidence: format!("uid {RANGE_UID} against uid_map {map:?}") }
+    probe("any-uid", met, format!("uid {RANGE_UID} against uid_map {map:?}"))
 }
 
 /// Tools for restore texts, of both variants and families.
 const TOOLS: [&str; 4] =
     ["iptables-nft-restore", "ip6tables-nft-restore", "iptables-legacy-restore", "ip6tables-legacy-restore"];
 
-fn iptables_tools(privilege: &Privilege) -> Probe {
-    let found = match privilege {
-        Privilege::Denied { reason } => Err(reason.clone()),
-        _ => preflight::in_a_namespace(|| TOOLS.into_iter().try_for_each(makes_a_table)),
-    };
-    let evidence = match &found {
-        Ok(()) => format!("each made a table: {}", TOOLS.join(", ")),
-        Err(why) => why.clone(),
-    };
-    Probe { need: "iptables-tools".into(), met: found.is_ok(), evidence }
+/// Fault of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Fault {
+    /// No directory of PATH has it.
+    Absent(String),
+    /// It is there and fails, or nothing can be tried.
+    Broken(String),
 }
 
-fn makes_a_table(tool: &str) -> Result<(), String> {
-    let failed = |error: io::Error| format!("{tool}: {error}");
+fn iptables_tools(privilege: &Privilege) -> Probe {
+    let found = match privilege {
+        Privilege::Denied { reason } => Err(Fault::Broken(reason.clone())),
+        _ => preflight::in_a_namespace(|| Ok(worst(TOOLS.into_iter().filter_map(|tool| makes_a_table(tool).err()))))
+            .map_or_else(|why| Err(Fault::Broken(why)), |fault| fault.map_or(Ok(()), Err)),
+    };
+    let need = "iptables-tools".to_owned();
+    match found {
+        Ok(()) => Probe { need, met: true, evidence: format!("each made a table: {}", TOOLS.join(", ")), absent: false },
+        Err(Fault::Absent(evidence)) => Probe { need, met: false, evidence, absent: true },
+        Err(Fault::Broken(evidence)) => Probe { need, met: false, evidence, absent: false },
+    }
+}
+
+/// The fault that decides: one of a tool that is there, before an absence.
+fn worst(faults: impl Iterator<Item = Fault>) -> Option<Fault> {
+    faults.min_by_key(|fault| matches!(fault, Fault::Absent(_)))
+}
+
+fn makes_a_table(tool: &str) -> Result<(), Fault> {
+    let broken = |why: &dyn std::fmt::Display| {
+        Fault::Broken(format!("{tool} is there and makes no table: {why}; repair it, or what it needs (CAP_NET_ADMIN, CAP_NET_RAW)"))
+    };
     let mut command = Command::new(tool);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn().map_err(failed)?;
+    let mut child = match command.spawn() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_in_path(tool) => {
+            return Err(Fault::Absent(format!("{tool}: {error}")));
+        }
+        spawned => spawned.map_err(|error| broken(&error))?,
+    };
     if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(b"*nat\nCOMMIT\n").map_err(failed)?;
+        stdin.write_all(b"*nat\nCOMMIT\n").map_err(|error| broken(&error))?;
     }
-    let ended = child.wait().map_err(failed)?;
-    if ended.success() { Ok(()) } else { Err(format!("{tool} makes no table: {ended}")) }
+    let ended = child.wait().map_err(|error| broken(&error))?;
+    if ended.success() { Ok(()) } else { Err(broken(&ended)) }
+}
+
+/// True if a directory of PATH has such a file: ENOENT may also be about the interpreter that it names.
+fn is_in_path(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(tool).symlink_metadata().is_ok())
 }
 
 /// Another kernel is played by tracing: tried on a process that waits for orders and gets none.
@@ -142,7 +176,7 @@ fn fake_kernel() -> Probe {
         Ok(()) => (false, "only registers of x86_64 are known".to_owned()),
         Err(why) => (false, why),
     };
-    Probe { need: "fake-kernel".into(), met, evidence }
+    probe("fake-kernel", met, evidence)
 }
 
 fn try_tracing() -> Result<(), String> {
@@ -172,7 +206,7 @@ fn own_users(privilege: &Privilege) -> Probe {
     let most = std::fs::read_to_string(path).unwrap_or_default();
     let room = most.trim().parse::<u64>().is_ok_and(|most| most > 0);
     let evidence = format!("{path} is {:?}; uid {last} against uid_map {:?}", most.trim(), uid_map());
-    Probe { need: "own-users".into(), met: mapped && room, evidence }
+    probe("own-users", mapped && room, evidence)
 }
 
 /// A directory beside those of the lab's nodes, on the sandbox's own file system.
@@ -189,7 +223,7 @@ fn immutable(privilege: &Privilege) -> Probe {
     };
     let evidence =
         tried.as_ref().err().cloned().unwrap_or_else(|| format!("{TRIED} was immutable for a moment"));
-    Probe { need: "immutable".into(), met: tried.is_ok(), evidence }
+    probe("immutable", tried.is_ok(), evidence)
 }
 
 fn uid_map() -> String {
@@ -231,8 +265,24 @@ mod tests {
     }
 
     #[test]
+    fn a_tool_that_is_there_and_fails_is_broken_and_one_that_is_not_is_absent() {
+        assert!(matches!(makes_a_table("cnilab-has-no-such-tool"), Err(Fault::Absent(_))));
+        let dir = tempfile::tempdir().unwrap();
+        for text in ["#!/bin/sh\ncat >/dev/null; exit 1\n", "#!/nonexistent/interpreter\n"] {
+            let tool = dir.path().join("iptables-nft-restore");
+            std::fs::write(&tool, text).unwrap();
+            std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            let found = makes_a_table(tool.to_str().unwrap());
+            assert!(matches!(&found, Err(Fault::Broken(why)) if why.contains("is there")), "{found:?}");
+        }
+        let (absent, broken) = (|| Fault::Absent("a".into()), || Fault::Broken("b".into()));
+        assert_eq!(worst([absent(), broken()].into_iter()), Some(broken()));
+        assert_eq!(worst([absent()].into_iter()), Some(absent()));
+    }
+
+    #[test]
     fn every_need_is_probed() {
         let probes = all(&Privilege::Denied { reason: String::new() });
-        assert!(NEEDS.iter().all(|need| probes.iter().any(|probe| probe.need == *need)));
+        assert!(crate::catalogue::NEEDS.iter().all(|need| probes.iter().any(|probe| probe.need == *need)));
     }
 }

@@ -26,7 +26,7 @@ use crate::sealed::{self, Sealed};
 use crate::steps::world::{Lab, LabWorld};
 use crate::sweep::{self, Cell, Measured, Sweep};
 use crate::termination::Termination;
-use crate::verdict::{Record, Verdict};
+use crate::verdict::{Class, Record, Verdict};
 use crate::writer::Writer;
 use crate::{evidence, junit, lacks, probe, stress};
 
@@ -96,7 +96,7 @@ pub async fn run(plan: Plan, place: Place, sealed: Sealed) -> anyhow::Result<Exi
 /// All that is known before the first scenario.
 async fn header(plan: &Plan, place: &Place, shared: Option<&Shared>) -> anyhow::Result<Header> {
     let (probes, back_end) = match shared {
-        Some(shared) => (probe::of_cluster(&shared.session), "of the cluster".to_owned()),
+        Some(shared) => (probe::of_session(&shared.session).await, "of the cluster".to_owned()),
         None => (probe::gather(place).await?, probe::back_end().await?),
     };
     Ok(Header::new(plan, place, shared.map_or(tier::NETNS, |all| all.tier), probes, back_end))
@@ -235,8 +235,9 @@ async fn scenarios(lab: &Arc<Lab>, probes: &[Probe]) {
         let all = std::mem::take(&mut feature.scenarios);
         for scenario in all {
             let entry = catalogue.find(feature, &scenario);
-            match entry.and_then(|entry| Some((entry, cannot_run(entry, &plan.sut, probes)?))) {
-                Some((entry, (verdict, why))) => writer.enter(entry.record(verdict, Some(why))),
+            let is_remote = session.is_some();
+            match entry.and_then(|entry| cannot_run(entry, &plan.sut, probes, is_remote)) {
+                Some(record) => writer.enter(record),
                 None => feature.scenarios.push(scenario),
             }
         }
@@ -262,12 +263,16 @@ async fn scenarios(lab: &Arc<Lab>, probes: &[Probe]) {
         .await;
 }
 
-/// Reason why a scenario cannot run here, or with these binaries.
-fn cannot_run(entry: &Entry, sut: &Sut, probes: &[Probe]) -> Option<(Verdict, String)> {
-    if let Some(refusal) = sut.product.refusal(&entry.tags) {
-        return Some(refusal);
-    }
-    probe::unmet(entry, probes).map(|why| (Verdict::Inapplicable, why))
+/// Record of a scenario that cannot run here, or with these binaries.
+fn cannot_run(entry: &Entry, sut: &Sut, probes: &[Probe], is_remote: bool) -> Option<Record> {
+    let (verdict, class, why) = match sut.product.refusal(&entry.tags) {
+        Some((verdict, why)) => (verdict, Class::Product, why),
+        None => {
+            let (class, why) = probe::unmet(entry, probes, is_remote)?;
+            (Verdict::Inapplicable, class, why)
+        }
+    };
+    Some(Record { class: Some(class), ..entry.record(verdict, Some(why)) })
 }
 
 fn failed(finished: &event::ScenarioFinished) -> bool {
@@ -433,7 +438,7 @@ Feature: The harness itself
         std::fs::write(root.path().join("features/harness/self.feature"), FEATURE).unwrap();
         let catalogue = Arc::new(Catalogue::read(root.path(), &Selection::default()).unwrap());
         let ledger = Ledger::default();
-        let probes = [Probe { need: "ipv6".into(), met: false, evidence: "none here".into() }];
+        let probes = [Probe { need: "ipv6".into(), met: false, evidence: "none here".into(), absent: false }];
         scenarios(&plan(root.path()), &catalogue, &ledger, &probes, None).await;
         in_order(&catalogue, ledger.records())
     }
@@ -462,6 +467,8 @@ Feature: The harness itself
             assert!(reason(asks_nothing).contains("no expectation was evaluated"), "{}", reason(asks_nothing));
         }
         assert_eq!(reason(6), "no ipv6: none here");
+        let classes = [5, 6, 7].map(|at| records[at].class);
+        assert_eq!(classes, [None, Some(Class::Machine), Some(Class::Product)]);
         assert_eq!(records[0].step.as_deref(), Some("Given something that no step says"));
         let ran = |at: usize| records[at].steps.iter().map(|one| one.step.as_str()).collect::<Vec<_>>();
         let pod = "Given pod \"cart\" of the mesh";

@@ -5,7 +5,7 @@ use std::fmt;
 
 use cluster::LabError;
 
-use crate::verdict::Verdict;
+use crate::verdict::{Class, Verdict};
 
 /// Result of a step.
 pub type Step = Result<(), Stop>;
@@ -15,8 +15,10 @@ pub type Step = Result<(), Stop>;
 pub enum Stop {
     /// The system under test violates the step.
     Wrong(String),
-    /// The environment lacks something; nothing is known about the system under test.
+    /// The tier cannot do it; nothing is known about the system under test.
     Inapplicable(String),
+    /// The cluster lacks something; nothing is known about the system under test.
+    Unmet(String),
     /// The system under test has no such setting, and does not claim it.
     Unsupported(String),
     /// The harness failed; nothing is known about the system under test.
@@ -25,6 +27,7 @@ pub enum Stop {
 
 const WRONG: &str = "wrong: ";
 const INAPPLICABLE: &str = "inapplicable: ";
+const UNMET: &str = "unmet: ";
 const UNSUPPORTED: &str = "unsupported: ";
 const HARNESS: &str = "inconclusive: ";
 
@@ -38,19 +41,20 @@ impl Stop {
         Self::Harness(reason.to_string())
     }
 
-    /// The verdict and the reason in a panic's text. A panic that no step made is the harness' own.
+    /// The verdict, whose it is, and the reason in a panic's text. A panic that no step made is the harness' own.
     #[must_use]
-    pub fn classify(text: &str) -> (Verdict, String) {
+    pub fn classify(text: &str) -> (Verdict, Option<Class>, String) {
         let classes = [
-            (WRONG, Verdict::Fail),
-            (INAPPLICABLE, Verdict::Inapplicable),
-            (UNSUPPORTED, Verdict::Unsupported),
-            (HARNESS, Verdict::Inconclusive),
+            (WRONG, Verdict::Fail, Some(Class::Product)),
+            (INAPPLICABLE, Verdict::Inapplicable, Some(Class::Tier)),
+            (UNMET, Verdict::Inapplicable, Some(Class::Cluster)),
+            (UNSUPPORTED, Verdict::Unsupported, Some(Class::Product)),
+            (HARNESS, Verdict::Inconclusive, None),
         ];
         classes
             .into_iter()
-            .find_map(|(prefix, verdict)| Some((verdict, text.strip_prefix(prefix)?.to_owned())))
-            .unwrap_or_else(|| (Verdict::Inconclusive, format!("a step panicked: {text}")))
+            .find_map(|(prefix, verdict, class)| Some((verdict, class, text.strip_prefix(prefix)?.to_owned())))
+            .unwrap_or_else(|| (Verdict::Inconclusive, None, format!("a step panicked: {text}")))
     }
 }
 
@@ -59,6 +63,7 @@ impl fmt::Display for Stop {
         match self {
             Self::Wrong(reason) => write!(out, "{WRONG}{reason}"),
             Self::Inapplicable(reason) => write!(out, "{INAPPLICABLE}{reason}"),
+            Self::Unmet(reason) => write!(out, "{UNMET}{reason}"),
             Self::Unsupported(reason) => write!(out, "{UNSUPPORTED}{reason}"),
             Self::Harness(reason) => write!(out, "{HARNESS}{reason}"),
         }
@@ -69,6 +74,7 @@ impl From<LabError> for Stop {
     fn from(error: LabError) -> Self {
         match error {
             LabError::Unsupported { .. } => Self::Inapplicable(error.to_string()),
+            LabError::Unmet(_) => Self::Unmet(error.to_string()),
             // A missing event is a failure of the system under test.
             LabError::Deadline { .. } => Self::Wrong(error.to_string()),
             LabError::Harness { .. } => Self::Harness(error.to_string()),
@@ -92,13 +98,14 @@ mod tests {
 
     #[test]
     fn a_class_survives_the_way_through_a_panic() {
-        for (stop, verdict) in [
-            (Stop::wrong("x"), Verdict::Fail),
-            (Stop::Inapplicable("x".into()), Verdict::Inapplicable),
-            (Stop::Unsupported("x".into()), Verdict::Unsupported),
-            (Stop::harness("x"), Verdict::Inconclusive),
+        for (stop, verdict, class) in [
+            (Stop::wrong("x"), Verdict::Fail, Some(Class::Product)),
+            (Stop::Inapplicable("x".into()), Verdict::Inapplicable, Some(Class::Tier)),
+            (Stop::Unmet("x".into()), Verdict::Inapplicable, Some(Class::Cluster)),
+            (Stop::Unsupported("x".into()), Verdict::Unsupported, Some(Class::Product)),
+            (Stop::harness("x"), Verdict::Inconclusive, None),
         ] {
-            assert_eq!(Stop::classify(&stop.to_string()), (verdict, "x".to_owned()));
+            assert_eq!(Stop::classify(&stop.to_string()), (verdict, class, "x".to_owned()));
         }
     }
 

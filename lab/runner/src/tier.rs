@@ -267,7 +267,7 @@ impl Tier {
         let (wanted, there) = (node.count.unwrap_or(1), session.nodes());
         if there < wanted {
             let what = format!("play a scenario of {wanted} nodes on {there}");
-            return Err(LabError::unsupported(remote::TIER, what));
+            return Err(LabError::Unmet(what));
         }
         match node_plan::differs(node, session) {
             None => {
@@ -361,10 +361,9 @@ impl Tier {
                 let why = format!("the cluster has {} nodes", nodes.len());
                 LabError::harness(format!("find node {name}"), why)
             }
-            Parts::Remote(_) => LabError::unsupported(
-                remote::TIER,
-                format!("find node {name}: the cluster has {} nodes", nodes.len()),
-            ),
+            Parts::Remote(_) => {
+                LabError::Unmet(format!("find node {name}: the cluster has {} nodes", nodes.len()))
+            }
         })
     }
 

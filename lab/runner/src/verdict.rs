@@ -54,6 +54,33 @@ impl Verdict {
     }
 }
 
+/// Whose a reason is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// This machine lacks something, or something of it is broken.
+    Machine,
+    /// Impossible on this kind of cluster.
+    Tier,
+    /// This cluster lacks something that others of its kind have.
+    Cluster,
+    /// The system under test does something else, or does not claim it.
+    Product,
+}
+
+impl Class {
+    /// Word in reports.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Machine => "machine",
+            Self::Tier => "tier",
+            Self::Cluster => "cluster",
+            Self::Product => "product",
+        }
+    }
+}
+
 /// The kind of step that stopped a scenario. `And` and `But` are of the kind that they follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -129,6 +156,9 @@ pub struct Record {
     /// Reason, unless it passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Whose the reason is; none where the lab failed or was interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
     /// Step that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,

@@ -14,7 +14,7 @@ use crate::catalogue::Catalogue;
 use crate::ledger::Ledger;
 use crate::steps::world::LabWorld;
 use crate::stop::Stop;
-use crate::verdict::{Record, StepKind, StepTime, Verdict};
+use crate::verdict::{Class, Record, StepKind, StepTime, Verdict};
 
 /// A scenario that has begun.
 struct Running {
@@ -47,8 +47,9 @@ impl Running {
         }
         self.record.steps.push(StepTime { step: text(), seconds: seconds(self.step_since, at) });
         self.met += usize::from(matches!(event, Step::Passed(..)) && is_expectation(step));
-        if let Some((verdict, reason)) = stopped(event) {
+        if let Some((verdict, class, reason)) = stopped(event) {
             self.record.verdict = verdict;
+            self.record.class = class;
             self.record.reason = Some(reason);
             self.record.step = Some(text());
             self.record.step_kind = Some(step.ty.into());
@@ -130,15 +131,15 @@ impl Writer {
 }
 
 /// Verdict of a step's event, if it ends the scenario.
-fn stopped(event: Step<LabWorld>) -> Option<(Verdict, String)> {
+fn stopped(event: Step<LabWorld>) -> Option<(Verdict, Option<Class>, String)> {
     match event {
         Step::Started | Step::Passed(..) => None,
         Step::Skipped | Step::Failed(.., StepError::NotFound) => {
             let why = "no step of this lab matches this line, with this keyword: `cnilab steps WORD` prints those with a word in them";
-            Some((Verdict::Inconclusive, why.to_owned()))
+            Some((Verdict::Inconclusive, None, why.to_owned()))
         }
         Step::Failed(.., StepError::AmbiguousMatch(error)) => {
-            Some((Verdict::Inconclusive, format!("several steps match this line: {error}")))
+            Some((Verdict::Inconclusive, None, format!("several steps match this line: {error}")))
         }
         Step::Failed(.., StepError::Panic(info)) => Some(Stop::classify(&text_of(&info))),
     }

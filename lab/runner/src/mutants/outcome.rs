@@ -258,6 +258,7 @@ mod tests {
             mutant: mutant.map(str::to_owned),
             verdict,
             reason: None,
+            class: None,
             step: None,
             step_kind: None,
             seconds: 0.0,
