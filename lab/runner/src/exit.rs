@@ -36,6 +36,19 @@ impl Exit {
 }
 
 impl Exit {
+    /// Word in reports.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::Inconclusive => "inconclusive",
+            Self::Partial => "partial",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
     /// Meaning of a process' exit code; `None` if it is not one of ours.
     #[must_use]
     pub fn from_code(code: i32) -> Option<Self> {

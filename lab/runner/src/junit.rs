@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The report as JUnit XML, for dashboards that know nothing else. A verdict that JUnit has no word for becomes its
-//! nearest one, with the verdict's own word in the message.
+//! nearest one, with the verdict's own word in the message. Only a run that ends with 0 has neither a failure nor an error.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::lacks::Lack;
+use crate::exit::Exit;
+use crate::lacks::{self, Lack};
+use crate::plan::Binary;
 use crate::report::Report;
-use crate::verdict::{Record, Verdict};
+use crate::verdict::{Class, Record, Verdict};
 
 /// Writes `junit.xml`.
 pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
@@ -18,25 +20,72 @@ pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
 }
 
 fn render(report: &Report) -> String {
-    let totals = &report.totals;
+    let elements: Vec<_> = report.scenarios.iter().map(|record| element(record, report)).collect();
+    let count = |element: &str| elements.iter().filter(|found| **found == Some(element)).count();
+    // Whoever reads JUnit knows colours alone: only what ends with 0 is green.
+    let is_red = count(FAILURE) + count(ERROR) > 0;
+    let whole = (report.exit != Exit::Ok.code() && !is_red).then(|| whole(report.exit));
+    let more = usize::from(whole.is_some());
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let _ = writeln!(
         xml,
         "<testsuites name=\"cnilab\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3}\">\n\
          <testsuite name=\"cnilab\" tests=\"{0}\" failures=\"{1}\" errors=\"{2}\" skipped=\"{3}\" time=\"{4:.3}\">",
-        totals.selected,
-        totals.fail + totals.flaky,
-        totals.inconclusive,
-        totals.inapplicable + totals.unsupported + totals.skipped,
+        elements.len() + more,
+        count(FAILURE),
+        count(ERROR) + more,
+        count(SKIPPED),
         report.seconds,
     );
-    let properties: Vec<_> = lacks(&report.lacks).chain(excused(report)).collect();
+    let properties: Vec<_> = about(report).chain(lacks(&report.lacks)).chain(excused(report)).collect();
     render_properties(&mut xml, &properties);
-    for record in &report.scenarios {
-        render_case(&mut xml, record);
+    xml.extend(whole);
+    for (record, element) in report.scenarios.iter().zip(elements) {
+        render_case(&mut xml, record, element);
     }
     xml.push_str("</testsuite>\n</testsuites>\n");
     xml
+}
+
+const FAILURE: &str = "failure";
+const ERROR: &str = "error";
+const SKIPPED: &str = "skipped";
+
+/// The element of a scenario that did not pass. What an interruption left out, and what this machine could not run for want of more than an
+/// optional tool, are errors.
+fn element(record: &Record, report: &Report) -> Option<&'static str> {
+    let is_excused = || report.as_parts().iter().any(|part| lacks::is_excused(record, &part.header.probes));
+    match record.verdict {
+        Verdict::Pass => None,
+        Verdict::Fail | Verdict::Flaky => Some(FAILURE),
+        Verdict::Inconclusive | Verdict::Skipped => Some(ERROR),
+        Verdict::Inapplicable if record.class == Some(Class::Machine) && !is_excused() => Some(ERROR),
+        Verdict::Inapplicable | Verdict::Unsupported => Some(SKIPPED),
+    }
+}
+
+/// A case of a run that is not green although none of its scenarios is red.
+fn whole(exit: u8) -> String {
+    let word = Exit::from_code(exit.into()).map_or("unknown", Exit::word);
+    format!("<testcase classname=\"cnilab\" name=\"the whole run\" time=\"0\"><error message=\"exit {exit}: {word}\"/></testcase>\n")
+}
+
+/// What the run was, of what.
+fn about(report: &Report) -> impl Iterator<Item = (String, String)> {
+    let header = &report.header;
+    let word = Exit::from_code(report.exit.into()).map_or("unknown", Exit::word);
+    let selection = serde_json::to_string(&header.selection).unwrap_or_default();
+    let own = [
+        ("exit", format!("{} {word}", report.exit)),
+        ("suite", header.suite.clone()),
+        ("product", format!("{} {}", header.product.name, header.product.version)),
+        ("tier", header.tier.clone()),
+        ("kernel", header.kernel.clone()),
+        ("seed", header.seed.clone()),
+        ("selection", selection),
+    ];
+    let digest = |binary: &Binary| (format!("sha256.{}", binary.name), binary.sha256.clone());
+    own.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(header.binaries.iter().map(digest))
 }
 
 /// What the run was of and what it did not judge, as properties of the suite.
@@ -66,27 +115,24 @@ fn excused(report: &Report) -> impl Iterator<Item = (String, String)> {
     reasons.iter().map(excused)
 }
 
-fn render_case(xml: &mut String, record: &Record) {
+fn render_case(xml: &mut String, record: &Record, element: Option<&str>) {
     let Record { id, name, file, line, seconds, .. } = record;
     let _ = write!(
         xml,
-        "<testcase classname=\"{}\" name=\"{}\" file=\"{}\" line=\"{line}\" time=\"{seconds:.3}\"",
+        "<testcase classname=\"{}\" name=\"{}\" file=\"{}\" line=\"{line}\" time=\"{seconds:.3}\">",
         escape(id),
         escape(name),
         escape(file),
     );
-    let element = match record.verdict {
-        Verdict::Pass => {
-            xml.push_str("/>\n");
-            return;
-        }
-        Verdict::Fail | Verdict::Flaky => "failure",
-        Verdict::Inconclusive => "error",
-        Verdict::Inapplicable | Verdict::Unsupported | Verdict::Skipped => "skipped",
-    };
-    let reason = escape(record.reason.as_deref().unwrap_or_default());
-    let word = record.verdict.word();
-    let _ = writeln!(xml, "><{element} message=\"{word}: {reason}\"/></testcase>");
+    if let Some(element) = element {
+        let class = record.class.map_or(String::new(), |class| format!(" ({})", class.word()));
+        let reason = escape(record.reason.as_deref().unwrap_or_default());
+        let _ = write!(xml, "<{element} message=\"{}{class}: {reason}\"/>", record.verdict.word());
+    }
+    if !record.notes.is_empty() {
+        let _ = write!(xml, "<system-out>{}</system-out>", escape(&record.notes.join("\n")));
+    }
+    xml.push_str("</testcase>\n");
 }
 
 /// XML has no way at all to write most control characters, so they become a replacement character.
@@ -109,7 +155,85 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::verdict::Totals;
+
+    fn report(exit: Exit, scenarios: &[(&str, Option<&str>)]) -> Report {
+        let record = |(verdict, class): &(&str, Option<&str>)| {
+            json!({
+                "id": format!("g/f/{verdict}"), "group": "g", "feature": "F", "name": "n", "file": "features/g/f.feature", "line": 3,
+                "tags": ["iptables-tools"], "verdict": verdict, "reason": "why", "class": class, "seconds": 0.5,
+            })
+        };
+        let header = json!({
+            "suite": "1.0.0", "tier": "netns", "kernel": "6.1", "back_end": "nft", "seed": "00ab", "jobs": 4,
+            "product": {"name": "example", "version": "1", "capabilities": [], "errors": {"retrying (retry": "it goes on"}},
+            "binaries": [{"name": "istio-cni", "path": "/a", "version": "1", "sha256": "aa", "bytes": 1, "is_static": true}],
+            "privilege": "root", "probes": [{"need": "iptables-tools", "met": false, "evidence": "none", "absent": true}],
+            "selection": {"tags": "@g", "feature": null, "only": [], "rerun": null, "shard": null},
+        });
+        let scenarios: Vec<_> = scenarios.iter().map(record).collect();
+        serde_json::from_value(json!({
+            "schema": 0, "header": header, "totals": Totals::default(), "back_ends": {}, "exit": exit.code(), "strict": false,
+            "lacks": [], "excused": {"retrying (retry": 3}, "seconds": 2.5, "scenarios": scenarios,
+        }))
+        .unwrap()
+    }
+
+    /// Numbers of tests, failures, errors and skipped ones.
+    fn counts(report: &Report) -> [usize; 4] {
+        let xml = render(report);
+        let of = |name: &str| {
+            let (_, rest) = xml.split_once(&format!(" {name}=\"")).unwrap();
+            rest.split('"').next().unwrap().parse().unwrap()
+        };
+        ["tests", "failures", "errors", "skipped"].map(of)
+    }
+
+    #[test]
+    fn only_a_run_that_ends_with_0_is_green() {
+        let tier = Some("tier");
+        assert_eq!(counts(&report(Exit::Ok, &[("pass", None), ("inapplicable", Some("cluster"))])), [2, 0, 0, 1]);
+        for (exit, scenarios) in [
+            (Exit::Interrupted, vec![("pass", None), ("skipped", None)]),
+            (Exit::Interrupted, vec![("pass", None)]),
+            (Exit::Partial, vec![("pass", None), ("inapplicable", tier)]),
+            (Exit::Partial, vec![("pass", None), ("unsupported", Some("product"))]),
+            (Exit::Inconclusive, vec![("pass", None)]),
+        ] {
+            let report = report(exit, &scenarios);
+            let [tests, failures, errors, _] = counts(&report);
+            assert!(failures + errors > 0, "{exit:?} {scenarios:?}");
+            assert_eq!(tests, render(&report).matches("<testcase ").count());
+        }
+    }
+
+    #[test]
+    fn an_optional_tool_that_is_not_there_is_skipped_and_a_broken_machine_is_an_error() {
+        let mut report = report(Exit::Partial, &[("inapplicable", Some("machine"))]);
+        assert_eq!(counts(&report), [2, 0, 1, 1], "the whole run is the error");
+        report.header.probes[0].absent = false;
+        assert_eq!(counts(&report), [1, 0, 1, 0]);
+        assert!(render(&report).contains("<error message=\"inapplicable (machine): why\"/>"));
+    }
+
+    #[test]
+    fn the_suite_says_what_it_is_of_and_what_nobody_judged() {
+        let xml = render(&report(Exit::Partial, &[("pass", None)]));
+        for (name, value) in [
+            ("exit", "4 partial"),
+            ("product", "example 1"),
+            ("sha256.istio-cni", "aa"),
+            ("tier", "netns"),
+            ("excused.retrying (retry", "3 lines: it goes on"),
+        ] {
+            let property = format!("<property name=\"{name}\" value=\"{value}\"/>");
+            assert!(xml.contains(&property), "{property} is not in {xml}");
+        }
+        assert!(xml.contains("&quot;tags&quot;:&quot;@g&quot;"), "{xml}");
+    }
 
     #[test]
     fn what_is_lacking_is_a_property_of_the_suite() {
