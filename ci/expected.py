@@ -37,6 +37,7 @@ class Run:
         probes = {probe["need"]: probe["met"] for probe in report["header"]["probes"]}
         self.tools = probes[TOOLS]
         self.passed = Counter()
+        self.flaky = Counter()
         self.others = defaultdict(list)
         self.all = {}
         self._tagged = set()
@@ -46,17 +47,12 @@ class Run:
             self.all[folder] = (all + 1, bare + (not tagged))
             if scenario["verdict"] == "pass":
                 self.passed[folder] += 1
+            elif scenario["verdict"] == "flaky":
+                self.flaky[folder] += 1
             else:
                 self.others[folder].append(scenario["id"])
             if tagged and scenario["verdict"] == "inapplicable":
                 self._tagged.add(scenario["id"])
-
-    def folder_of(self, scenario):
-        """The folder of a scenario that did not pass."""
-        for folder, names in self.others.items():
-            if scenario in names:
-                return folder
-        sys.exit(f"ci: {scenario} did not fail in this run")
 
     def wanted(self, all, bare):
         """How many must have passed of a folder that has so many with the tools, and so many without."""

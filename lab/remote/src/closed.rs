@@ -82,9 +82,7 @@ impl<H> Noting<H> {
         let Some(list) = self.list.as_ref().filter(|list| *list != PRIMARY) else { return Ok(()) };
         let primary = self.paths.conf_dir.join(PRIMARY);
         match work.paths_mut().iter().any(|path| **path == primary) {
-            true => {
-                Err(Error::Unmet(format!("find the list of its network as {PRIMARY}: it is {list}")))
-            }
+            true => Err(Error::Unmet(format!("find the list of its network as {PRIMARY}: it is {list}"))),
             false => Ok(()),
         }
     }

@@ -25,7 +25,7 @@ pub struct Seen {
 impl Session {
     /// Looks at all nodes.
     pub async fn look(&self) -> Vec<Seen> {
-        join_all(self.nodes.iter().map(|node| async {
+        join_all(self.nodes.iter().map(|node| async move {
             match self.hand(node) {
                 Ok(hand) => look(node, &hand).await,
                 Err(error) => {

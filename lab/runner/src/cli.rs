@@ -24,6 +24,7 @@ Examples:
   cnilab run --mutant all --quick          each against one of them: what gates a change
   cnilab run --rerun target/lab/last/report.json   what did not pass there
   cnilab run --stress 20 --only serve/watch        each scenario twenty times; what does not always pass is flaky
+  cnilab run --retries 1                   what failed once more; what passes then is flaky (5), not passed
   cnilab run --shard 2/4                   the second quarter, for the second of four machines
   cnilab merge one.json two.json           the reports of all parts as one; the exit code is that of the whole
   cnilab pack cnilab                       this program with all that it needs in one file: elsewhere, ./cnilab run --sut DIR
@@ -47,6 +48,7 @@ Exit codes:
   3    inconclusive: the harness failed
   4    partial: something that was selected did not run: it cannot here, or the product under test does not claim it
        (what is optional is listed; --strict counts it, too)
+  5    flaky: nothing failed each time or was inconclusive, and a scenario did not pass each time (--retries, --stress)
   130  interrupted";
 
 /// Runs features against production CNI binaries and says which behaviours hold.
@@ -150,10 +152,24 @@ pub struct Selection {
     pub only: Vec<String>,
     /// Only what did not pass in the run of this report.json
     #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
     pub rerun: Option<PathBuf>,
+    /// The report whose scenarios are run again, once its ids are among `only`.
+    #[arg(skip)]
+    #[serde(default, rename = "rerun")]
+    pub reran: Option<Reran>,
     /// Only the part I of N: each selected scenario is in exactly one, whatever machine asks
     #[arg(long, value_name = "I/N", value_parser = parse_shard)]
     pub shard: Option<Shard>,
+}
+
+/// A report whose scenarios are run again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reran {
+    pub report: PathBuf,
+    /// SHA-256 of the file, in hexadecimal.
+    pub sha256: String,
 }
 
 /// A part of a selection.
@@ -225,6 +241,9 @@ pub struct RunArgs {
     /// Runs each scenario N times: one whose verdicts differ is flaky
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..), conflicts_with = "mutant")]
     pub stress: Option<u16>,
+    /// Runs a scenario that failed, or of which nothing is known, up to N times more after all others: one that passes then is flaky
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10), conflicts_with_all = ["mutant", "stress", "keep"])]
+    pub retries: Option<u16>,
     /// Repeats a run's order of events
     #[arg(long, value_name = "HEX", value_parser = parse_seed)]
     pub seed: Option<u32>,

@@ -7,6 +7,8 @@
 //! And crashes: the kubelet starts a container again, and what a scenario looks at may be as it should be all the same. Of a pod that is gone its log
 //! alone tells, by its last words.
 
+use std::collections::BTreeMap;
+
 use cucumber::gherkin;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -202,7 +204,11 @@ mod tests {
         assert_eq!(judged.unexpected, None);
         let counts: Vec<_> = judged.excused.iter().map(|(text, lines)| (*text, lines.len())).collect();
         assert_eq!(counts, [("lost its lease", 1), ("retrying (retry count", 2)]);
-        assert_eq!(judge(&lines, &excuses, &[]), Judged::default(), "what the feature expects needs no excuse");
+        assert_eq!(
+            judge(&lines, &excuses, &[]),
+            Judged::default(),
+            "what the feature expects needs no excuse"
+        );
         let around = strings(&["2026-01-01T00:00:00Z", "taint-controller", r#""level":"error""#]);
         assert!(judge(&lines, &[retry], &around).unexpected.is_some_and(|line| line.contains("lease")));
     }
@@ -212,6 +218,9 @@ mod tests {
         let text = "Feature: x\n\n  Scenario: x\n    Given its log may have the error \"disk is full\"\n    \
                     When x\n    Then the node agent is not ready: \"no 'entry'\"\n    And it answers \"y\"\n";
         let feature = gherkin::Feature::parse(text, gherkin::GherkinEnv::default()).unwrap();
-        assert_eq!(announced(&feature.scenarios[0]), ["disk is full", "disk is full", "no 'entry'", "no \"entry\""]);
+        assert_eq!(
+            announced(&feature.scenarios[0]),
+            ["disk is full", "disk is full", "no 'entry'", "no \"entry\""]
+        );
     }
 }

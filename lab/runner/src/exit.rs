@@ -16,6 +16,8 @@ pub enum Exit {
     Inconclusive,
     /// Everything that ran passed, but not all could run here.
     Partial,
+    /// Nothing failed each time or was inconclusive, and a scenario did not pass each time.
+    Flaky,
     /// Interrupted by a signal before the end.
     Interrupted,
 }
@@ -29,6 +31,7 @@ impl Exit {
             Self::Usage => 2,
             Self::Inconclusive => 3,
             Self::Partial => 4,
+            Self::Flaky => 5,
             // A shell's exit code for SIGINT.
             Self::Interrupted => 130,
         }
@@ -45,6 +48,7 @@ impl Exit {
             Self::Usage => "usage",
             Self::Inconclusive => "inconclusive",
             Self::Partial => "partial",
+            Self::Flaky => "flaky",
             Self::Interrupted => "interrupted",
         }
     }
@@ -52,9 +56,16 @@ impl Exit {
     /// Meaning of a process' exit code; `None` if it is not one of ours.
     #[must_use]
     pub fn from_code(code: i32) -> Option<Self> {
-        [Self::Ok, Self::Failed, Self::Usage, Self::Inconclusive, Self::Partial, Self::Interrupted]
-            .into_iter()
-            .find(|exit| i32::from(exit.code()) == code)
+        let all = [
+            Self::Ok,
+            Self::Failed,
+            Self::Usage,
+            Self::Inconclusive,
+            Self::Partial,
+            Self::Flaky,
+            Self::Interrupted,
+        ];
+        all.into_iter().find(|exit| i32::from(exit.code()) == code)
     }
 }
 

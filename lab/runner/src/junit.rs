@@ -67,7 +67,9 @@ fn element(record: &Record, report: &Report) -> Option<&'static str> {
 /// A case of a run that is not green although none of its scenarios is red.
 fn whole(exit: u8) -> String {
     let word = Exit::from_code(exit.into()).map_or("unknown", Exit::word);
-    format!("<testcase classname=\"cnilab\" name=\"the whole run\" time=\"0\"><error message=\"exit {exit}: {word}\"/></testcase>\n")
+    format!(
+        "<testcase classname=\"cnilab\" name=\"the whole run\" time=\"0\"><error message=\"exit {exit}: {word}\"/></testcase>\n"
+    )
 }
 
 /// What the run was, of what.
@@ -195,13 +197,17 @@ mod tests {
     #[test]
     fn only_a_run_that_ends_with_0_is_green() {
         let tier = Some("tier");
-        assert_eq!(counts(&report(Exit::Ok, &[("pass", None), ("inapplicable", Some("cluster"))])), [2, 0, 0, 1]);
+        assert_eq!(
+            counts(&report(Exit::Ok, &[("pass", None), ("inapplicable", Some("cluster"))])),
+            [2, 0, 0, 1]
+        );
         for (exit, scenarios) in [
             (Exit::Interrupted, vec![("pass", None), ("skipped", None)]),
             (Exit::Interrupted, vec![("pass", None)]),
             (Exit::Partial, vec![("pass", None), ("inapplicable", tier)]),
             (Exit::Partial, vec![("pass", None), ("unsupported", Some("product"))]),
             (Exit::Inconclusive, vec![("pass", None)]),
+            (Exit::Flaky, vec![("pass", None), ("flaky", Some("product"))]),
         ] {
             let report = report(exit, &scenarios);
             let [tests, failures, errors, _] = counts(&report);

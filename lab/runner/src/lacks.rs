@@ -75,8 +75,7 @@ pub fn unmet<'a>(tags: &[String], probes: &'a [Probe]) -> Option<&'a Probe> {
 /// True if a scenario did not run only because of an optional tool.
 #[must_use]
 pub fn is_excused(record: &Record, probes: &[Probe]) -> bool {
-    record.verdict == Verdict::Inapplicable
-        && unmet(&record.tags, probes).is_some_and(is_excusable)
+    record.verdict == Verdict::Inapplicable && unmet(&record.tags, probes).is_some_and(is_excusable)
 }
 
 /// Missing optional tools of the machine.
@@ -130,7 +129,11 @@ mod tests {
             evidence: format!("no {need} here"),
             absent,
         };
-        vec![probe("real-kernel", false, false), probe("ipv6", true, false), probe("iptables-tools", false, true)]
+        vec![
+            probe("real-kernel", false, false),
+            probe("ipv6", true, false),
+            probe("iptables-tools", false, true),
+        ]
     }
 
     fn tags(tags: &[&str]) -> Vec<String> {

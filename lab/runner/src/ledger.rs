@@ -66,7 +66,7 @@ fn beside(verdict: Verdict, extra: &Extra) -> Vec<String> {
         Verdict::Inconclusive => notes.extend(told("wrong until then", &extra.wrong)),
         _ => {}
     }
-    if verdict != Verdict::Pass {
+    if verdict != Verdict::Pass || extra.wrong.is_some() {
         notes.extend(told("wrong as well", &extra.left));
     }
     if verdict != Verdict::Pass || extra.wrong.is_some() || extra.left.is_some() {
@@ -107,7 +107,8 @@ impl Ledger {
             record.excused.clone_from(&extra.excused);
             record.notes.extend(beside(record.verdict, &extra));
             if let Some((verdict, reason)) = at_end(record.verdict, &extra) {
-                let until_then = record.reason.take().map(|why| format!("{} after that: {why}", record.verdict.word()));
+                let until_then =
+                    record.reason.take().map(|why| format!("{} after that: {why}", record.verdict.word()));
                 record.notes.extend(until_then);
                 (record.verdict, record.reason) = (verdict, Some(reason));
                 record.class = (verdict == Verdict::Fail).then_some(Class::Product);
@@ -151,9 +152,7 @@ mod tests {
 
     #[test]
     fn what_no_step_looked_at_fails_a_scenario_and_a_fault_of_the_lab_leaves_it_open() {
-        let ended = |verdict, (wrong, left, fault)| {
-            at_end(verdict, &extra(wrong, left, fault)).map(|(verdict, why)| (verdict, why))
-        };
+        let ended = |verdict, (wrong, left, fault)| at_end(verdict, &extra(wrong, left, fault));
         let fail = |why: &str| Some((Verdict::Fail, why.to_owned()));
         assert_eq!(ended(Verdict::Pass, (true, false, false)), fail("it crashed"));
         assert_eq!(ended(Verdict::Pass, (false, true, true)), fail("DEL failed"));
@@ -161,7 +160,11 @@ mod tests {
         assert_eq!(ended(Verdict::Pass, (false, false, true)), open);
         assert_eq!(ended(Verdict::Pass, (true, true, true)), fail("it crashed"));
         assert_eq!(ended(Verdict::Pass, (false, false, false)), None);
-        assert_eq!(ended(Verdict::Inapplicable, (true, false, true)), fail("it crashed"), "it went wrong before");
+        assert_eq!(
+            ended(Verdict::Inapplicable, (true, false, true)),
+            fail("it crashed"),
+            "it went wrong before"
+        );
         assert_eq!(ended(Verdict::Inapplicable, (false, true, true)), None, "its reason stays");
         assert_eq!(ended(Verdict::Inconclusive, (true, true, true)), None, "its reason stays");
     }

@@ -84,19 +84,8 @@ fn merged(mut given: Vec<Given>) -> anyhow::Result<Report> {
     let back_ends = report::count(&scenarios);
     let excused = verdict::sum(scenarios.iter().map(|record| &record.excused));
     let (schema, exit) = (SCHEMA, 0);
-    let mut report = Report {
-        schema,
-        header,
-        totals,
-        back_ends,
-        excused,
-        exit,
-        strict,
-        lacks,
-        seconds,
-        parts,
-        scenarios,
-    };
+    let mut report =
+        Report { schema, header, totals, back_ends, excused, exit, strict, lacks, seconds, parts, scenarios };
     report.exit = match report.verdict() {
         worse @ (Exit::Failed | Exit::Inconclusive) => worse,
         _ if interrupted => Exit::Interrupted,
@@ -162,6 +151,7 @@ fn facts(report: &Report, is_sharded: bool) -> impl Iterator<Item = (&'static st
         ("header.product", format!("{} {}", header.product.name, header.product.version)),
         ("header.binaries", binaries.join(", ")),
         ("header.stress", header.stress.map_or(1, usize::from).to_string()),
+        ("header.retries", header.retries.unwrap_or(0).to_string()),
         ("strict", report.strict.to_string()),
     ];
     let of_parts = [

@@ -31,7 +31,7 @@ const PROXY_UID: u32 = 1337;
 /// A user of the range that OpenShift assigns to a namespace.
 const RANGE_UID: u32 = 1_000_659_999;
 
-/// Runs every probe, in the order of [`NEEDS`].
+/// Runs every probe, in the order of [`crate::catalogue::NEEDS`].
 #[must_use]
 pub fn all(privilege: &Privilege) -> Vec<Probe> {
     vec![
@@ -126,12 +126,19 @@ enum Fault {
 fn iptables_tools(privilege: &Privilege) -> Probe {
     let found = match privilege {
         Privilege::Denied { reason } => Err(Fault::Broken(reason.clone())),
-        _ => preflight::in_a_namespace(|| Ok(worst(TOOLS.into_iter().filter_map(|tool| makes_a_table(tool).err()))))
-            .map_or_else(|why| Err(Fault::Broken(why)), |fault| fault.map_or(Ok(()), Err)),
+        _ => preflight::in_a_namespace(|| {
+            Ok(worst(TOOLS.into_iter().filter_map(|tool| makes_a_table(tool).err())))
+        })
+        .map_or_else(|why| Err(Fault::Broken(why)), |fault| fault.map_or(Ok(()), Err)),
     };
     let need = "iptables-tools".to_owned();
     match found {
-        Ok(()) => Probe { need, met: true, evidence: format!("each made a table: {}", TOOLS.join(", ")), absent: false },
+        Ok(()) => Probe {
+            need,
+            met: true,
+            evidence: format!("each made a table: {}", TOOLS.join(", ")),
+            absent: false,
+        },
         Err(Fault::Absent(evidence)) => Probe { need, met: false, evidence, absent: true },
         Err(Fault::Broken(evidence)) => Probe { need, met: false, evidence, absent: false },
     }
@@ -144,7 +151,9 @@ fn worst(faults: impl Iterator<Item = Fault>) -> Option<Fault> {
 
 fn makes_a_table(tool: &str) -> Result<(), Fault> {
     let broken = |why: &dyn std::fmt::Display| {
-        Fault::Broken(format!("{tool} is there and makes no table: {why}; repair it, or what it needs (CAP_NET_ADMIN, CAP_NET_RAW)"))
+        Fault::Broken(format!(
+            "{tool} is there and makes no table: {why}; repair it, or what it needs (CAP_NET_ADMIN, CAP_NET_RAW)"
+        ))
     };
     let mut command = Command::new(tool);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -76,6 +76,9 @@ pub struct Header {
     /// Runs of each scenario, if there were several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stress: Option<u16>,
+    /// Most further runs of a scenario that did not pass, if there were to be any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u16>,
     pub product: Tested,
     pub binaries: Vec<Binary>,
     /// Privilege of the sandbox.
@@ -100,6 +103,7 @@ impl Header {
             seed: plan.seed_text(),
             chaos: plan.args.chaos.map(|seed| format!("{seed:x}")),
             stress: plan.args.stress,
+            retries: plan.args.retries,
             product: Tested::new(&plan.sut.product),
             binaries: plan.sut.binaries.clone(),
             privilege: place.privilege.clone(),

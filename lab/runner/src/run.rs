@@ -15,6 +15,7 @@ use futures::{FutureExt as _, TryFutureExt as _, stream};
 
 use crate::board::{self, Board, Lines, Show};
 use crate::catalogue::{self, Catalogue, Depth, Entry};
+use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::ledger::Ledger;
 use crate::mutants::outcome::MutantReport;
@@ -24,6 +25,7 @@ use crate::plan::{Place, Plan, Sut};
 use crate::report::{Header, Report};
 use crate::sealed::{self, Sealed};
 use crate::steps::world::{Lab, LabWorld};
+use crate::stress::Why;
 use crate::sweep::{self, Cell, Measured, Sweep};
 use crate::termination::Termination;
 use crate::verdict::{Class, Record, Verdict};
@@ -59,17 +61,16 @@ pub async fn run(plan: Plan, place: Place, sealed: Sealed) -> anyhow::Result<Exi
 
     let started = Instant::now();
     let ledger = Ledger::default();
-    let lab = Lab::new(Arc::clone(&plan), Arc::clone(&catalogue), ledger.clone(), session, sealed);
+    let lab = Lab::new(Arc::clone(&plan), Arc::clone(&catalogue), ledger.clone(), session, Arc::new(sealed));
     let interrupted = {
-        let scenarios = Box::pin(scenarios(&lab, &probes));
+        let played = Box::pin(played(&lab, &probes));
         tokio::select! {
-            () = scenarios => false,
+            () = played => false,
             () = termination.came() => true,
         }
     };
     let seconds = started.elapsed().as_secs_f64();
-    let records = in_order(&catalogue, ledger.records());
-    let records = if plan.args.stress.is_some() { stress::fold(records) } else { records };
+    let records = folded(&plan.args, in_order(&catalogue, ledger.records()));
     let records = sealed::judged(records, lab.sealed.broken().as_ref());
     // A cluster that the run has started ends with it.
     let ended = match &shared {
@@ -221,6 +222,29 @@ fn beside(agent: &str) -> String {
     format!("{registry}/proxyv2{tag}")
 }
 
+/// Runs all scenarios, and then what did not pass, as often as it may.
+async fn played(lab: &Arc<Lab>, probes: &[Probe]) {
+    scenarios(lab, probes).await;
+    for retry in 1..=lab.plan.args.retries.unwrap_or(0) {
+        let due = stress::due(&lab.ledger.records());
+        if due.is_empty() {
+            return;
+        }
+        let ids: Vec<_> = due.iter().map(String::as_str).collect();
+        board::say(&format!("did not pass, and run once more ({retry}): {}", ids.join(", ")));
+        scenarios(&lab.of(lab.catalogue.again(&due, retry + 1)), probes).await;
+    }
+}
+
+/// One record of each scenario, whatever number of times it ran.
+fn folded(args: &RunArgs, records: Vec<Record>) -> Vec<Record> {
+    match (args.stress, args.retries) {
+        (Some(_), _) => stress::fold(records, Why::Stress),
+        (None, Some(_)) => stress::fold(records, Why::Retries),
+        (None, None) => records,
+    }
+}
+
 /// Runs every selected scenario that can run here; the others are entered with the reason.
 async fn scenarios(lab: &Arc<Lab>, probes: &[Probe]) {
     let Lab { plan, catalogue, ledger, .. } = &**lab;
@@ -235,7 +259,7 @@ async fn scenarios(lab: &Arc<Lab>, probes: &[Probe]) {
         let all = std::mem::take(&mut feature.scenarios);
         for scenario in all {
             let entry = catalogue.find(feature, &scenario);
-            let is_remote = session.is_some();
+            let is_remote = lab.session.is_some();
             match entry.and_then(|entry| cannot_run(entry, &plan.sut, probes, is_remote)) {
                 Some(record) => writer.enter(record),
                 None => feature.scenarios.push(scenario),
@@ -311,17 +335,19 @@ fn tell(plan: &Plan, mut report: MutantReport, interrupted: bool) -> anyhow::Res
     Ok(exit)
 }
 
-/// Every selected scenario in the order of the files; one that an interruption left out was skipped by the operator.
+/// Every selected scenario in the order of the files, and then what ran beside it, again; one that an interruption left out was skipped by the operator.
 fn in_order(catalogue: &Catalogue, mut done: Vec<Record>) -> Vec<Record> {
     let interrupted = || Some("interrupted before its end".to_owned());
-    catalogue
+    let mut all: Vec<_> = catalogue
         .entries
         .iter()
         .map(|entry| {
             let found = done.iter().position(|record| record.id == entry.id);
-            found.map_or_else(|| entry.record(Verdict::Skipped, interrupted()), |at| done.swap_remove(at))
+            found.map_or_else(|| entry.record(Verdict::Skipped, interrupted()), |at| done.remove(at))
         })
-        .collect()
+        .collect();
+    all.extend(done);
+    all
 }
 
 fn show(plan: &Plan, report: &Report, exit: Exit) {
@@ -381,7 +407,7 @@ pub(crate) fn print(report: &Report, exit: Exit, (dir, again): (&str, &str)) {
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use crate::cli::{RunArgs, Selection};
+    use crate::cli::Selection;
 
     use super::*;
 
@@ -416,10 +442,10 @@ Feature: The harness itself
     Given pod \"cart\" of the mesh
 ";
 
-    fn plan(root: &Path) -> Arc<Plan> {
+    fn plan(root: &Path, retries: Option<u16>) -> Arc<Plan> {
         let sut = Sut::of_cluster();
         Arc::new(Plan {
-            args: RunArgs::default(),
+            args: RunArgs { retries, ..RunArgs::default() },
             root: root.to_owned(),
             report_dir: root.to_owned(),
             sut,
@@ -432,20 +458,33 @@ Feature: The harness itself
         })
     }
 
-    async fn verdicts() -> Vec<Record> {
+    async fn verdicts(retries: Option<u16>) -> Vec<Record> {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("features/harness")).unwrap();
         std::fs::write(root.path().join("features/harness/self.feature"), FEATURE).unwrap();
         let catalogue = Arc::new(Catalogue::read(root.path(), &Selection::default()).unwrap());
         let ledger = Ledger::default();
         let probes = [Probe { need: "ipv6".into(), met: false, evidence: "none here".into(), absent: false }];
-        scenarios(&plan(root.path()), &catalogue, &ledger, &probes, None).await;
-        in_order(&catalogue, ledger.records())
+        let plan = plan(root.path(), retries);
+        let lab = Lab::new(Arc::clone(&plan), Arc::clone(&catalogue), ledger.clone(), None, Arc::default());
+        played(&lab, &probes).await;
+        folded(&plan.args, in_order(&catalogue, ledger.records()))
+    }
+
+    #[tokio::test]
+    async fn what_did_not_pass_is_run_again_and_counted() {
+        let (once, records) = (verdicts(None).await, verdicts(Some(2)).await);
+        let ids =
+            |records: &[Record]| records.iter().map(|one| (one.id.clone(), one.verdict)).collect::<Vec<_>>();
+        assert_eq!(ids(&records), ids(&once), "it never passed");
+        let counts: Vec<_> =
+            records.iter().map(|one| one.runs.as_ref().map_or(1, |runs| runs.count)).collect();
+        assert_eq!(counts, [3, 3, 3, 3, 3, 1, 1, 1], "what cannot run here, or has no step, ran once");
     }
 
     #[tokio::test]
     async fn every_ending_of_a_scenario_gets_its_verdict() {
-        let records = verdicts().await;
+        let records = verdicts(None).await;
         let verdicts: Vec<Verdict> = records.iter().map(|record| record.verdict).collect();
         assert_eq!(
             verdicts,
@@ -464,7 +503,11 @@ Feature: The harness itself
         assert!(reason(0).contains("no step of this lab matches"), "{}", reason(0));
         assert!(reason(1).contains("no step has introduced pod"), "{}", reason(1));
         for asks_nothing in 3..6 {
-            assert!(reason(asks_nothing).contains("no expectation was evaluated"), "{}", reason(asks_nothing));
+            assert!(
+                reason(asks_nothing).contains("no expectation was evaluated"),
+                "{}",
+                reason(asks_nothing)
+            );
         }
         assert_eq!(reason(6), "no ipv6: none here");
         let classes = [5, 6, 7].map(|at| records[at].class);

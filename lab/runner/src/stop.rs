@@ -53,7 +53,9 @@ impl Stop {
         ];
         classes
             .into_iter()
-            .find_map(|(prefix, verdict, class)| Some((verdict, class, text.strip_prefix(prefix)?.to_owned())))
+            .find_map(|(prefix, verdict, class)| {
+                Some((verdict, class, text.strip_prefix(prefix)?.to_owned()))
+            })
             .unwrap_or_else(|| (Verdict::Inconclusive, None, format!("a step panicked: {text}")))
     }
 }

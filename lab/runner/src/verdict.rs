@@ -238,17 +238,19 @@ impl Totals {
         *self.slot(verdict)
     }
 
-    /// The exit code that these verdicts add up to: a failure outweighs a harness that failed elsewhere, and both outweigh
+    /// The exit code that these verdicts add up to: a failure outweighs a harness that failed elsewhere, both outweigh what is flaky, and that
     /// what could not run. `excused` is how many could not run for want of what a run can do without. Nothing selected proves nothing,
     /// and neither does a selection of which nothing could run.
     #[must_use]
     pub fn exit(&self, excused: usize) -> Exit {
         if self.selected == 0 {
             Exit::Usage
-        } else if self.fail + self.flaky > 0 {
+        } else if self.fail > 0 {
             Exit::Failed
         } else if self.inconclusive > 0 {
             Exit::Inconclusive
+        } else if self.flaky > 0 {
+            Exit::Flaky
         } else if self.inapplicable - excused.min(self.inapplicable) + self.unsupported + self.skipped > 0
             || self.pass == 0 && self.inapplicable > 0
         {
@@ -276,7 +278,7 @@ mod tests {
 
     #[test]
     fn the_worst_verdict_decides_the_exit_code() {
-        use Verdict::{Fail, Inapplicable, Inconclusive, Pass, Skipped, Unsupported};
+        use Verdict::{Fail, Flaky, Inapplicable, Inconclusive, Pass, Skipped, Unsupported};
         assert_eq!(exit(&[Pass, Unsupported]), Exit::Partial, "what nobody claims did not run either");
         assert_eq!(exit(&[Unsupported]), Exit::Partial);
         assert_eq!(exit(&[Pass, Pass]), Exit::Ok);
@@ -284,6 +286,9 @@ mod tests {
         assert_eq!(exit(&[Pass, Skipped]), Exit::Partial);
         assert_eq!(exit(&[Pass, Inapplicable, Inconclusive]), Exit::Inconclusive);
         assert_eq!(exit(&[Pass, Inconclusive, Fail]), Exit::Failed);
+        assert_eq!(exit(&[Pass, Flaky, Inapplicable]), Exit::Flaky);
+        assert_eq!(exit(&[Pass, Flaky, Inconclusive]), Exit::Inconclusive);
+        assert_eq!(exit(&[Flaky, Fail]), Exit::Failed);
     }
 
     #[test]

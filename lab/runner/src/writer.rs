@@ -35,7 +35,8 @@ fn is_expectation(step: &gherkin::Step) -> bool {
 }
 
 /// Reason why nothing is known of a scenario whose steps all passed.
-const NOTHING_ASKED: &str = "no expectation was evaluated: a scenario has a Then step that looks at the system under test";
+const NOTHING_ASKED: &str =
+    "no expectation was evaluated: a scenario has a Then step that looks at the system under test";
 
 impl Running {
     /// Handles the event of a step: its duration, and the verdict if it ends the scenario.

@@ -54,6 +54,9 @@ fn a_wrong_command_line_is_usage() {
         &["merge"],
         &["merge", "/nonexistent"],
         &["run", "--tags", "@nobody-has-this"],
+        &["run", "--tags", "@redirection or @serv"],
+        &["run", "--retries", "0"],
+        &["run", "--retries", "1", "--stress", "2"],
         &["run", "--sut", "/nonexistent"],
         &["run", "--mutant", "nobody-plants-this"],
         &["run", "--mutant", "all", "--feature", "redirection", "--tags", "@protocol"],
@@ -85,13 +88,31 @@ fn a_description_that_says_what_nobody_understands_is_usage() {
     }
 }
 
+/// One line more in a product's description once switched the check for errors and panics off, and no report said so.
+#[test]
+fn a_description_that_silences_errors_is_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("product.yaml");
+    let described = "name: example\nversion: 1\nbinaries: {directory: bin}\ndeployed: binaries\ncapabilities: [istio-cni]\n";
+    for text in ["", "e", "panicked at src/"] {
+        std::fs::write(&file, format!("{described}errors: {{{text:?}: all of it is known}}\n")).unwrap();
+        let run = cnilab(&["run", "--sut", &file.display().to_string()]);
+        let told = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert_eq!(run.status.code(), Some(2), "{told}");
+        assert!(told.contains(&format!("product.yaml: errors: {text:?}: ")), "{told}");
+    }
+}
+
 #[test]
 fn help_has_examples_and_exit_codes() {
     let help = cnilab(&["--help"]);
     assert_eq!(help.status.code(), Some(0));
     // The width of a line is the terminal's.
     let text = text(&help).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("cnilab run --only") && text.contains("4 partial"), "{text}");
+    assert!(
+        text.contains("cnilab run --only") && text.contains("4 partial") && text.contains("5 flaky"),
+        "{text}"
+    );
 }
 
 #[test]

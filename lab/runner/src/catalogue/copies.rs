@@ -93,6 +93,12 @@ impl Catalogue {
         all
     }
 
+    /// Some scenarios once more, as a repetition of this number.
+    #[must_use]
+    pub fn again(&self, ids: &BTreeSet<String>, number: u16) -> Self {
+        self.played(Copied::Repetition(number), &|entry| ids.contains(&entry.id))
+    }
+
     fn extend(&mut self, more: Self) {
         self.features.extend(more.features);
         self.entries.extend(more.entries);

@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Scenarios that are named one by one: by `--only`, or by a report whose failures are played again.
 
-use std::path::Path;
-
 use anyhow::{Context as _, bail};
+use data_encoding::HEXLOWER;
+use sha2::{Digest as _, Sha256};
 
 use super::{Entry, stem};
-use crate::cli::Selection;
+use crate::cli::{Reran, Selection};
 use crate::names::{self, Aliases};
 use crate::verdict::Verdict;
 
 impl Selection {
-    /// With the ids that a report stands for.
+    /// With the ids that a report stands for, and that report's digest.
     pub fn resolved(mut self) -> anyhow::Result<Self> {
         if let Some(report) = self.rerun.take() {
-            self.only.extend(not_passed(&report)?);
+            let about = || format!("--rerun {}", report.display());
+            let text = std::fs::read(&report).with_context(about)?;
+            self.only.extend(not_passed(&text).with_context(about)?);
+            let sha256 = HEXLOWER.encode(&Sha256::digest(&text));
+            self.reran = Some(Reran { report, sha256 });
         }
         Ok(self)
     }
 }
 
 /// Ids of the scenarios of a report that did not pass, and were not left out for good reasons.
-fn not_passed(report: &Path) -> anyhow::Result<Vec<String>> {
+fn not_passed(text: &[u8]) -> anyhow::Result<Vec<String>> {
     #[derive(serde::Deserialize)]
     struct Ran {
         scenarios: Vec<Scenario>,
@@ -31,14 +35,12 @@ fn not_passed(report: &Path) -> anyhow::Result<Vec<String>> {
         id: String,
         verdict: Verdict,
     }
-    let about = || format!("--rerun {}", report.display());
-    let text = std::fs::read_to_string(report).with_context(about)?;
-    let ran: Ran = serde_json::from_str(&text).with_context(about)?;
+    let ran: Ran = serde_json::from_slice(text)?;
     let again = [Verdict::Fail, Verdict::Flaky, Verdict::Inconclusive, Verdict::Skipped];
     let ids = ran.scenarios.into_iter().filter(|scenario| again.contains(&scenario.verdict));
     let ids: Vec<_> = ids.map(|scenario| scenario.id).collect();
     if ids.is_empty() {
-        bail!("{}: everything that could run passed", about());
+        bail!("everything that could run passed");
     }
     Ok(ids)
 }

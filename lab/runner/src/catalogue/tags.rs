@@ -31,7 +31,10 @@ pub(super) fn parse(text: &str, all: &Catalogue, root: &Path) -> anyhow::Result<
             true => is_of_some(),
             false => is_known(tag) || folders.iter().any(|folder| folder == tag),
         };
-        ensure!(is_there, "--tags {text:?}: no scenario has the tag @{tag}: `cnilab list` prints tags and folders");
+        ensure!(
+            is_there,
+            "--tags {text:?}: no scenario has the tag @{tag}: `cnilab list` prints tags and folders"
+        );
     }
     Ok(parsed)
 }
@@ -58,14 +61,22 @@ mod tests {
             std::fs::write(dir.join("x.feature"), "@mutant:late\nFeature: x\n\n  Scenario: x\n    Then y\n")?;
         }
         let feature = Some("redirection".into());
-        Catalogue::read(root.path(), &Selection { tags: Some(tags.to_owned()), feature, ..Selection::default() })
+        Catalogue::read(
+            root.path(),
+            &Selection { tags: Some(tags.to_owned()), feature, ..Selection::default() },
+        )
     }
 
     #[test]
     fn a_tag_that_no_scenario_has_is_refused_wherever_it_stands() {
-        for tags in ["@redirection or @serv", "not @iptable-tools", "@redirection and not (@ipv6 or @mutant:lat)"] {
+        for tags in
+            ["@redirection or @serv", "not @iptable-tools", "@redirection and not (@ipv6 or @mutant:lat)"]
+        {
             let refused = read(tags).unwrap_err().to_string();
-            assert!(refused.starts_with("--tags ") && refused.contains("no scenario has the tag @"), "{refused}");
+            assert!(
+                refused.starts_with("--tags ") && refused.contains("no scenario has the tag @"),
+                "{refused}"
+            );
         }
     }
 

@@ -103,7 +103,13 @@ fn rerun_selects_what_did_not_pass() {
         |one, two| rerun(one, two).unwrap().entries.into_iter().map(|entry| entry.id).collect::<Vec<_>>();
     assert_eq!(found("pass", "fail"), ["group/thing/row[two]"]);
     assert_eq!(found("flaky", "inconclusive"), ["group/thing/row[one]", "group/thing/row[two]"]);
-    let error = rerun("pass", "pass").unwrap_err().to_string();
+    let selection = Selection { rerun: Some(path.clone()), ..Selection::default() }.resolved().unwrap();
+    let json = serde_json::to_value(&selection).unwrap();
+    assert_eq!(json["rerun"]["report"], path.display().to_string(), "a rerun says so");
+    assert_eq!(json["rerun"]["sha256"].as_str().map(str::len), Some(64));
+    let again: Selection = serde_json::from_value(json).unwrap();
+    assert_eq!(again.resolved().unwrap().only, selection.only, "it is resolved once");
+    let error = format!("{:#}", rerun("pass", "pass").unwrap_err());
     assert!(error.ends_with("everything that could run passed"), "{error}");
 }
 

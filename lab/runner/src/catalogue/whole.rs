@@ -65,7 +65,9 @@ mod tests {
         let step = "    Then \"/etc/x\" of the node contains \"y\"\n";
         for (text, told) in [
             (
-                format!("Feature: x\n\n  Scenario: It is redirected\n{step}\n  Scenario: It is redirected!\n{step}"),
+                format!(
+                    "Feature: x\n\n  Scenario: It is redirected\n{step}\n  Scenario: It is redirected!\n{step}"
+                ),
                 "features/x/x.feature:6: the id x/x/it-is-redirected is that of features/x/x.feature:3",
             ),
             ("Feature: x\n".to_owned(), "features/x/x.feature:1: this feature has no scenario"),
@@ -78,7 +80,7 @@ mod tests {
                 "features/x/x.feature:6: these examples have no row",
             ),
             (
-                format!("Feature: x\n\n  @real-kernle\n  Scenario: a\n{step}"),
+                format!("Feature: x\n\n  @real-kernle\n  Scenario: one\n{step}"),
                 "features/x/x.feature:4: unknown tag @real-kernle",
             ),
         ] {

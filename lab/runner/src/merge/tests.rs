@@ -23,7 +23,7 @@ fn report(shard: Option<(usize, usize)>, scenarios: &[(&str, &str)]) -> serde_js
             "product": {"name": "example", "version": "1", "capabilities": ["istio-cni"]},
             "binaries": [{"name": "istio-cni", "path": "/a", "version": "1", "sha256": "aa", "bytes": 1, "is_static": true}],
             "privilege": {"user_namespace": {"mapping": "0 0 1"}},
-            "probes": [{"need": "iptables-tools", "met": false, "evidence": "none"}],
+            "probes": [{"need": "iptables-tools", "met": false, "evidence": "none", "absent": true}],
             "selection": {"tags": null, "feature": null, "only": [], "rerun": null, "shard": shard},
         },
         "totals": Totals::default(), "back_ends": {}, "exit": 0, "strict": false, "seconds": 2.5,

@@ -58,7 +58,9 @@ mod tests {
         ] {
             assert!(fault(text).is_some(), "{text:?}");
         }
-        for text in ["retrying (retry count", "error watching node CNI config: context canceled", "disk is full"] {
+        for text in
+            ["retrying (retry count", "error watching node CNI config: context canceled", "disk is full"]
+        {
             assert_eq!(fault(text), None);
         }
     }

@@ -147,7 +147,8 @@ fn a_text_that_excuses_every_error_is_refused_with_file_and_key() {
         ("panicked at src/", "never excused"),
         ("fatal error: stack overflow", "never excused"),
     ] {
-        let error = parse(&format!("{WHOLE}errors: {{{text:?}: all of it is known}}\n")).unwrap_err().to_string();
+        let error =
+            parse(&format!("{WHOLE}errors: {{{text:?}: all of it is known}}\n")).unwrap_err().to_string();
         let told = format!("errors: {text:?}: ");
         assert!(error.contains("product.yaml: ") && error.contains(&told) && error.contains(why), "{error}");
     }

@@ -49,7 +49,7 @@ pub struct Lab {
     /// Cache of renderings.
     pub rendered: Rendered,
     /// Files that must stay what they are.
-    pub sealed: Sealed,
+    pub sealed: Arc<Sealed>,
 }
 
 impl Lab {
@@ -59,10 +59,17 @@ impl Lab {
         catalogue: Arc<Catalogue>,
         ledger: Ledger,
         session: Option<Session>,
-        sealed: Sealed,
+        sealed: Arc<Sealed>,
     ) -> Arc<Self> {
         let rendered = Rendered::with(plan.args.agent_image.as_deref());
         Arc::new(Self { plan, catalogue, ledger, session, rendered, sealed })
+    }
+
+    /// The same for other scenarios.
+    #[must_use]
+    pub fn of(&self, catalogue: Catalogue) -> Arc<Self> {
+        let (plan, ledger, sealed) = (Arc::clone(&self.plan), self.ledger.clone(), Arc::clone(&self.sealed));
+        Self::new(plan, Arc::new(catalogue), ledger, self.session.clone(), sealed)
     }
 }
 
