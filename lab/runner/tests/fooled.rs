@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Products that try to be green without being right, and fail to.
+//! Products that try to be green without being right, and runs that never ended: all of them fail to.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -68,17 +70,36 @@ fn verdicts(report: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-#[test]
-fn a_product_that_is_replaced_once_the_run_has_begun_is_not_what_runs() {
-    let (run, product) = (Run::new(), product("istio-cni"));
-    let plugin = product.path().join("istio-cni");
-    let mut child = run.command(product.path()).spawn().unwrap();
+/// A run that has printed its header: its process, its output and that line.
+fn begun(mut command: Command) -> (Child, BufReader<ChildStdout>, String) {
+    let mut child = command.spawn().unwrap();
     let mut said = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     while !line.starts_with("cnilab ") {
         line.clear();
         assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ended before its first line");
     }
+    (child, said, line)
+}
+
+#[test]
+fn an_interrupted_run_is_red_for_dashboards() {
+    let (run, product) = (Run::new(), product("istio-cni"));
+    let (mut child, mut said, mut rest) = begun(run.command(product.path()));
+    kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGINT).unwrap();
+    said.read_to_string(&mut rest).unwrap();
+    let code = child.wait().unwrap().code().unwrap();
+    let junit = fs::read_to_string(run.report.path().join("junit.xml")).unwrap();
+    let is_green = junit.contains(r#" failures="0" errors="0" "#);
+    assert_eq!((is_green, run.report()["exit"].as_i64()), (code == 0, Some(code.into())), "{junit}");
+    assert!(junit.contains(&format!(r#"<property name="exit" value="{code} "#)), "{junit}");
+}
+
+#[test]
+fn a_product_that_is_replaced_once_the_run_has_begun_is_not_what_runs() {
+    let (run, product) = (Run::new(), product("istio-cni"));
+    let plugin = product.path().join("istio-cni");
+    let (mut child, mut said, mut line) = begun(run.command(product.path()));
     fs::remove_file(&plugin).unwrap();
     fs::copy("/bin/true", &plugin).unwrap();
     said.read_to_string(&mut line).unwrap();
