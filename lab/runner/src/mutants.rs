@@ -103,6 +103,8 @@ fn names(catalogue: &Catalogue) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::catalogue::Depth;
 
