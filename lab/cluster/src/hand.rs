@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use answer::{Answer, Change, Done, Entry, Event, Kind, READY, Refusal};
+pub use answer::{Answer, Change, Digest, Done, Entry, Event, Kind, READY, Refusal};
 pub use bytes::Bytes;
 pub use order::{Network, Order, Run, Signal, Work, Writing};
 pub use packet::{Count, Counts, Direction, Flow, Packet, Transport};
@@ -84,6 +84,15 @@ pub trait Hand: fmt::Debug + Send + Sync {
     async fn read(&self, path: &Path) -> Handed<Vec<u8>> {
         match self.carry_out(Work::Read { path: path.to_owned() }, PROMPT).await? {
             Answer::Content(bytes) => Ok(bytes.0),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Digest of a file, and whether it has a text.
+    async fn digest(&self, path: &Path, text: &str) -> Handed<Digest> {
+        let work = Work::Digest { path: path.to_owned(), text: text.to_owned() };
+        match self.carry_out(work, PROMPT).await? {
+            Answer::Digest(digest) => Ok(digest),
             other => Err(unexpected(&other)),
         }
     }

@@ -9,13 +9,17 @@ use std::io;
 use std::process::Output;
 use std::time::Duration;
 
+use cluster::{Bounded, bounded};
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Child;
 
-/// Waits for a process; returns its output, and how long it waited for a core.
+/// Bytes of a read: those of a pipe.
+const PIECE: usize = 1 << 16;
+
+/// Waits for a process; returns its output, of which each stream is bounded, and how long it waited for a core.
 pub(crate) async fn wait_with_output(mut child: Child) -> io::Result<(Output, Duration)> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (stdout, stderr) = tokio::join!(all(stdout), all(stderr));
@@ -25,11 +29,17 @@ pub(crate) async fn wait_with_output(mut child: Child) -> io::Result<(Output, Du
 }
 
 async fn all(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    let mut output = Bounded::new(bounded::OUTPUT);
     if let Some(mut stream) = stream {
-        stream.read_to_end(&mut bytes).await?;
+        let mut piece = vec![0; PIECE];
+        loop {
+            match stream.read(&mut piece).await? {
+                0 => break,
+                read => output.push(&piece[..read]),
+            }
+        }
     }
-    Ok(bytes)
+    Ok(output.bytes())
 }
 
 /// Waits for its end, which is near once it has closed its output. Empty where the kernel does not tell.
@@ -55,6 +65,7 @@ fn without_core(schedstat: &str) -> Duration {
 mod tests {
     use std::process::Stdio;
 
+    use tokio::io::AsyncWriteExt as _;
     use tokio::process::Command;
 
     use super::*;
@@ -69,6 +80,24 @@ mod tests {
         let mut command = Command::new("/proc/self/exe");
         command.args(["--list"]).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
+    }
+
+    #[tokio::test]
+    async fn output_without_an_end_is_read_to_its_end_and_bounded() {
+        let (mut writer, reader) = tokio::io::duplex(PIECE);
+        let written = tokio::spawn(async move {
+            for _ in 0..100 {
+                writer.write_all(&[b'x'; PIECE]).await.unwrap();
+            }
+            writer.write_all(b"thread 'main' panicked").await.unwrap();
+        });
+        let bytes = all(Some(reader)).await.unwrap();
+        written.await.unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.len() < bounded::OUTPUT + 64, "{}", text.len());
+        let left_out = 100 * PIECE + 22 - bounded::OUTPUT;
+        assert!(text.contains(&format!("… {left_out} bytes left out …")));
+        assert!(text.ends_with("thread 'main' panicked"));
     }
 
     #[tokio::test]

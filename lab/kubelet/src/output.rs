@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::Timestamp;
+use cluster::bounded;
 use tokio::sync::watch;
 
 use crate::error::Error;
@@ -30,14 +31,18 @@ pub struct Line {
     pub text: String,
 }
 
-/// Retained lines, oldest first; the oldest are dropped when there are too many.
+/// Retained lines, oldest first; the oldest are dropped when there are too many, or too many bytes.
 #[derive(Debug, Default)]
 pub struct Printed {
     lines: VecDeque<Line>,
+    /// Their bytes.
+    bytes: usize,
     /// Number of lines that were dropped.
     dropped: usize,
     /// Those of them that may tell of an error, the first ones.
     errors: Vec<String>,
+    /// Their bytes.
+    error_bytes: usize,
     /// Number of processes so far.
     runs: u32,
     /// Open streams of the last one.
@@ -45,6 +50,22 @@ pub struct Printed {
 }
 
 impl Printed {
+    /// Appends a line, and drops the oldest ones that are too many.
+    fn push(&mut self, line: Line) {
+        self.bytes += line.text.len();
+        self.lines.push_back(line);
+        while self.lines.len() > KEPT_LINES || (self.bytes > bounded::OUTPUT && self.lines.len() > 1) {
+            let Some(oldest) = self.lines.pop_front() else { return };
+            self.dropped += 1;
+            self.bytes -= oldest.text.len();
+            let fits = self.errors.len() < KEPT_ERRORS && self.error_bytes < bounded::OUTPUT;
+            if fits && may_be_error(&oldest.text) {
+                self.error_bytes += oldest.text.len();
+                self.errors.push(oldest.text);
+            }
+        }
+    }
+
     /// Number of processes so far.
     #[must_use]
     pub fn runs(&self) -> u32 {
@@ -140,17 +161,7 @@ pub(crate) struct Stream {
 impl Stream {
     pub(crate) fn push(&self, text: String) {
         let line = Line { at: Timestamp::now(), run: self.run, text };
-        self.output.0.send_modify(|printed| {
-            if printed.lines.len() == KEPT_LINES
-                && let Some(oldest) = printed.lines.pop_front()
-            {
-                printed.dropped += 1;
-                if may_be_error(&oldest.text) && printed.errors.len() < KEPT_ERRORS {
-                    printed.errors.push(oldest.text);
-                }
-            }
-            printed.lines.push_back(line);
-        });
+        self.output.0.send_modify(|printed| printed.push(line));
     }
 }
 
@@ -177,5 +188,16 @@ mod tests {
         let lines = output.lines();
         assert_eq!((lines.len(), lines[0].as_str()), (KEPT_LINES + 1, "t\terror\tinstall\tdisk is full"));
         assert_eq!(output.subscribe().borrow().since(0).1, 2 * KEPT_LINES + 1);
+    }
+
+    #[test]
+    fn few_long_lines_are_bounded_as_many_short_ones_are() {
+        let output = Output::default();
+        let stream = output.stream(output.begin());
+        (0..100)
+            .for_each(|number| stream.push(format!("{number} error {}", "x".repeat(bounded::OUTPUT / 4))));
+        let bytes: usize = output.lines().iter().map(String::len).sum();
+        assert!((bounded::OUTPUT..3 * bounded::OUTPUT).contains(&bytes), "{bytes}");
+        assert!(output.lines().last().unwrap().starts_with("99 error"));
     }
 }

@@ -3,7 +3,7 @@
 //! kept for evidence.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::Timestamp;
-use cluster::Files;
+use cluster::{Bounded, Files, bounded};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::fs::Mode;
 use rustix::process::umask;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 
@@ -425,12 +425,30 @@ async fn attend(
 }
 
 async fn keep(stream: impl AsyncRead + Unpin, output: Stream, first: Option<watch::Sender<bool>>) {
-    let (mut stream, mut line) = (BufReader::new(stream), Vec::new());
-    while stream.read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) {
-        output.push(String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(&line)).into_owned());
-        line.clear();
+    let mut stream = BufReader::new(stream);
+    while let Ok(Some(line)) = line(&mut stream).await {
+        output.push(String::from_utf8_lossy(&line).into_owned());
         if let Some(first) = &first {
             first.send_replace(true);
+        }
+    }
+}
+
+/// Next line without its end, bounded; `None` at the end of the stream.
+async fn line(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Vec<u8>>> {
+    let (mut line, mut is_empty) = (Bounded::new(bounded::OUTPUT), true);
+    loop {
+        let read = stream.fill_buf().await?;
+        if read.is_empty() {
+            return Ok((!is_empty).then(|| line.bytes()));
+        }
+        is_empty = false;
+        let end = read.iter().position(|byte| *byte == b'\n');
+        line.push(&read[..end.unwrap_or(read.len())]);
+        let used = end.map_or(read.len(), |end| end + 1);
+        stream.consume(used);
+        if end.is_some() {
+            return Ok(Some(line.bytes()));
         }
     }
 }
@@ -440,6 +458,21 @@ mod tests {
     use cluster::LabError;
 
     use super::*;
+
+    #[tokio::test]
+    async fn lines_come_one_by_one_and_one_without_an_end_is_bounded() {
+        let endless = vec![b'x'; 3 * bounded::OUTPUT];
+        let text = [b"first\n\n", endless.as_slice(), b"\nlast"].concat();
+        let (mut stream, mut lines) = (text.as_slice(), Vec::new());
+        while let Some(line) = line(&mut stream).await.unwrap() {
+            lines.push(String::from_utf8(line).unwrap());
+        }
+        assert_eq!(
+            (lines.len(), lines[0].as_str(), lines[1].as_str(), lines[3].as_str()),
+            (4, "first", "", "last")
+        );
+        assert!(lines[2].len() < bounded::OUTPUT + 64 && lines[2].contains(" bytes left out "));
+    }
 
     fn late(path: &str, args: &[&str]) -> LabError {
         let program = Program::new(Path::new(path), args.iter().copied());

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::CniAnswer;
+use cluster::{Bounded, CniAnswer, bounded};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::Api;
@@ -14,6 +14,9 @@ use crate::error::Error;
 
 /// The program of a container's first process, for whoever is in its namespaces.
 const OWN: &str = "/proc/1/exe";
+
+/// Bytes of a read.
+const PIECE: usize = 1 << 14;
 
 /// Runs a program to its end: the container's own, unless `words` begin with an absolute path.
 ///
@@ -43,12 +46,15 @@ pub(crate) async fn run(
 }
 
 async fn whole(stream: Option<impl AsyncRead + Unpin>) -> String {
-    let mut bytes = Vec::new();
+    let mut output = Bounded::new(bounded::OUTPUT);
     if let Some(mut stream) = stream {
+        let mut piece = vec![0; PIECE];
         // The status tells of a stream that breaks off.
-        let _ = stream.read_to_end(&mut bytes).await;
+        while let Ok(read @ 1..) = stream.read(&mut piece).await {
+            output.push(&piece[..read]);
+        }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    String::from_utf8_lossy(&output.bytes()).into_owned()
 }
 
 /// Exit code of a program, as the kubelet tells it (`v4.channel.k8s.io`): none if it did not end by itself.

@@ -35,6 +35,7 @@ pub mod error;
 mod exec;
 mod feed;
 mod hands;
+mod identity;
 mod logs;
 mod look;
 mod node;

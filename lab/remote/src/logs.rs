@@ -7,6 +7,9 @@ use kube::{Api, Client, ResourceExt as _};
 
 use crate::error::Error;
 
+/// Bytes of a container's log, from its beginning.
+const MOST: i64 = 16 << 20;
+
 /// Output of all containers of a namespace's pods with a label, `namespace/pod container: line`. A container that was not started yet has none; of those that were
 /// started again it is that of the last two.
 pub(crate) async fn of_namespace(
@@ -46,8 +49,12 @@ pub(crate) async fn of_pod(pods: &Api<Pod>, pod: &Pod) -> Result<Vec<String>, Er
 /// Logs of a container, the former one's first: a kubelet keeps one.
 fn wanted(of: ContainerStatus) -> impl Iterator<Item = LogParams> {
     let former = (of.restart_count > 0).then_some(true);
-    let of_it =
-        move |previous| LogParams { container: Some(of.name.clone()), previous, ..LogParams::default() };
+    let of_it = move |previous| LogParams {
+        container: Some(of.name.clone()),
+        previous,
+        limit_bytes: Some(MOST),
+        ..LogParams::default()
+    };
     former.into_iter().chain([false]).map(of_it)
 }
 

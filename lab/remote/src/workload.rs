@@ -73,25 +73,32 @@ impl Workload for RemotePod {
     }
 
     async fn process(&self, container: &str) -> Result<Option<u32>, LabError> {
-        let pod = self.now().await?;
-        let Some(id) = container_id(&pod, container) else { return Ok(None) };
-        let proc = Path::new("/proc");
-        let mut numbers: Vec<u32> =
-            self.hand.list(proc).await?.iter().filter_map(|entry| entry.name.parse().ok()).collect();
-        numbers.sort_unstable();
-        for number in numbers {
-            // One that has ended meanwhile has none.
-            let of = self.hand.read(&proc.join(number.to_string()).join("cgroup")).await.unwrap_or_default();
-            if String::from_utf8_lossy(&of).lines().any(|group| is_of(group, &id)) {
-                return Ok(Some(number));
-            }
-        }
-        Ok(None)
+        process(&self.hand, &self.now().await?, container).await
     }
 
     async fn logs(&self) -> Result<Vec<String>, LabError> {
         Ok(logs::of_pod(&self.pods, &self.now().await?).await?)
     }
+}
+
+/// First process of a container, as its node numbers it; `None` where it does not run.
+///
+/// # Errors
+/// The hand is out of reach.
+pub(crate) async fn process(hand: &Hand, pod: &Pod, container: &str) -> Result<Option<u32>, LabError> {
+    let Some(id) = container_id(pod, container) else { return Ok(None) };
+    let proc = Path::new("/proc");
+    let mut numbers: Vec<u32> =
+        hand.list(proc).await?.iter().filter_map(|entry| entry.name.parse().ok()).collect();
+    numbers.sort_unstable();
+    for number in numbers {
+        // One that has ended meanwhile has none.
+        let of = hand.read(&proc.join(number.to_string()).join("cgroup")).await.unwrap_or_default();
+        if String::from_utf8_lossy(&of).lines().any(|group| is_of(group, &id)) {
+            return Ok(Some(number));
+        }
+    }
+    Ok(None)
 }
 
 /// True if a line of `/proc/PID/cgroup` is of a container: `…/ID`, `…/crio-ID.scope` or `…/cri-containerd-ID.scope`, and what is below them. The

@@ -11,6 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::carried;
 use crate::exit::Exit;
 use crate::names;
+use crate::redact::redacted;
 use crate::verdict::{Record, Totals, Verdict};
 
 /// Cells of a full bar.
@@ -114,10 +115,10 @@ impl Group {
     }
 }
 
-/// Prints a line. EPIPE is no reason to stop a run.
+/// Prints a line without secrets. EPIPE is no reason to stop a run.
 pub fn say(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{text}");
+    let _ = writeln!(out, "{}", redacted(text));
     let _ = out.flush();
 }
 

@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 use cucumber::feature::Ext as _;
 use cucumber::gherkin::{self, GherkinEnv};
 use cucumber::tag::Ext as _;
+use serde::{Deserialize, Serialize};
 
 use self::copies::Copied;
 pub use self::copies::Depth;
@@ -137,6 +138,16 @@ impl Entry {
     }
 }
 
+/// Scenarios of the suite.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ids {
+    /// Those of a selection.
+    pub selected: Vec<String>,
+    /// All others of the suite.
+    pub left_out: Vec<String>,
+}
+
 /// The features below a directory, with the scenarios that a selection names.
 #[derive(Debug, Clone)]
 pub struct Catalogue {
@@ -238,6 +249,15 @@ impl Catalogue {
             named.extend(ids);
         }
         Ok(Some(named))
+    }
+
+    /// Ids of these scenarios, and of all others of the suite.
+    pub fn ids(&self, root: &Path) -> anyhow::Result<Ids> {
+        let selected: Vec<_> = self.entries.iter().map(|entry| entry.id.clone()).collect();
+        let own: HashSet<&str> = selected.iter().map(String::as_str).collect();
+        let suite = Self::read_all(root, None)?.entries.into_iter().map(|entry| entry.id);
+        let left_out = suite.filter(|id| !own.contains(id.as_str())).collect();
+        Ok(Ids { selected, left_out })
     }
 
     /// The groups, in order of first appearance, with the number of their scenarios.

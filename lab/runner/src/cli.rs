@@ -247,6 +247,10 @@ pub struct RunArgs {
     /// Repeats a run's order of events
     #[arg(long, value_name = "HEX", value_parser = parse_seed)]
     pub seed: Option<u32>,
+    /// The words of the command line, without the program.
+    #[arg(skip)]
+    #[serde(default)]
+    pub command: Vec<String>,
     /// Draws names of pods and nodes, addresses and paths by the seed: a product cannot know the lab by them
     #[arg(long, conflicts_with_all = ["kubeconfig", "real"])]
     #[serde(default)]

@@ -4,8 +4,8 @@
 use cluster::Probe;
 
 use crate::exit::Exit;
+use crate::machine::kernel_release;
 use crate::plan::{Place, Privilege};
-use crate::report::kernel_release;
 use crate::tier::netns;
 use crate::{board, lacks, probe};
 

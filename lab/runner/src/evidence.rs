@@ -13,11 +13,11 @@ use kube::api::ListParams;
 use serde::Serialize;
 use tokio::time::timeout;
 
-use crate::errors;
 use crate::ledger::Extra;
 use crate::steps::backend::taken;
 use crate::steps::faults::described;
 use crate::steps::world::{Lab, LabWorld};
+use crate::{directory, errors, redact};
 
 /// Deadline of an end: each of its steps has one of its own, of two minutes at most.
 const END: Duration = Duration::from_secs(600);
@@ -48,7 +48,9 @@ pub async fn conclude(
     // With a defect a scenario has to fail: its reason is all that anyone looks for.
     if failed && entry.mutant.is_none() {
         let name = format!("evidence/{}", entry.id);
-        extra.evidence = gather(&lab.plan.report_dir, &name, world).await;
+        let (written, lost) = gather(&lab.plan.report_dir, name, world).await;
+        extra.evidence = written;
+        extra.notes.extend(lost.into_iter().map(|why| format!("evidence is missing: {why}")));
     }
     if !lab.plan.args.keep {
         let late = || Err(format!("it did not end within {END:?}"));
@@ -144,8 +146,8 @@ fn calls_of(node: &dyn cluster::Node) -> Vec<(cluster::CniCall, cluster::CniAnsw
     node.cni_calls().unwrap_or_default()
 }
 
-/// Writes everything that is known of a world. A file that cannot be written is missing; the verdict stays.
-async fn gather(report_dir: &Path, name: &str, world: &LabWorld) -> Vec<String> {
+/// Writes everything that is known of a world. Returns the files, and why some could not be written; the verdict stays.
+async fn gather(report_dir: &Path, name: String, world: &LabWorld) -> (Vec<String>, Vec<String>) {
     let mut files = vec![("traffic.json", json(&world.traffic)), ("objects.json", json(&world.objects))];
     if let Some(tier) = world.cluster.as_deref() {
         let cluster: &dyn Cluster = &**tier;
@@ -159,15 +161,24 @@ async fn gather(report_dir: &Path, name: &str, world: &LabWorld) -> Vec<String> 
         files.push(("logs.txt", tier.logs().await.unwrap_or_default().join("\n") + "\n"));
         files.push(("node.txt", node_files(cluster).await));
     }
-    let dir = report_dir.join(name);
-    if std::fs::create_dir_all(&dir).is_err() {
-        return Vec::new();
+    files.retain(|(_, text)| !text.trim().is_empty());
+    let dir = report_dir.to_owned();
+    // The disk may keep a thread waiting.
+    let written = tokio::task::spawn_blocking(move || write(&dir, &name, &files)).await;
+    written.unwrap_or_else(|error| (Vec::new(), vec![error.to_string()]))
+}
+
+/// Writes files, and returns them, and why some could not be written.
+fn write(report_dir: &Path, name: &str, files: &[(&str, String)]) -> (Vec<String>, Vec<String>) {
+    let (mut written, mut lost) = (Vec::new(), Vec::new());
+    for (file, text) in files {
+        let path = format!("{name}/{file}");
+        match directory::write(report_dir, &path, redact::evidence(text).as_bytes()) {
+            Ok(()) => written.push(path),
+            Err(why) => lost.push(format!("{why:#}")),
+        }
     }
-    files
-        .into_iter()
-        .filter(|(file, text)| !text.trim().is_empty() && std::fs::write(dir.join(file), text).is_ok())
-        .map(|(file, _)| format!("{name}/{file}"))
-        .collect()
+    (written, lost)
 }
 
 fn json(value: &(impl Serialize + ?Sized)) -> String {
@@ -240,6 +251,20 @@ fn rule_line(rule: &cluster::LiveRule) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn evidence_that_cannot_be_written_is_said_and_what_is_written_has_no_secret_and_a_bound() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("evidence/g/a/api.log")).unwrap();
+        let long = "x".repeat(3 << 20);
+        let files =
+            [("api.log", "GET".to_owned()), ("cni-calls.txt", format!("token: secretsecret\n{long}"))];
+        let (written, lost) = write(dir.path(), "evidence/g/a", &files);
+        assert_eq!(written, ["evidence/g/a/cni-calls.txt"]);
+        assert!(lost.len() == 1 && lost[0].contains("evidence/g/a/api.log: Is a directory"), "{lost:?}");
+        let text = std::fs::read_to_string(dir.path().join(&written[0])).unwrap();
+        assert!(text.len() < (1 << 20) + 64 && text.contains(" bytes left out ") && !text.contains("secret"));
+    }
 
     #[test]
     fn denied_requests_that_nobody_can_see_are_noted_and_a_look_that_fails_is_a_fault() {

@@ -5,8 +5,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::Context as _;
-
+use crate::directory;
 use crate::exit::Exit;
 use crate::lacks::{self, Lack};
 use crate::plan::Binary;
@@ -15,8 +14,7 @@ use crate::verdict::{Class, Record, Verdict};
 
 /// Writes `junit.xml`.
 pub fn write(report: &Report, dir: &Path) -> anyhow::Result<()> {
-    let path = dir.join("junit.xml");
-    std::fs::write(&path, render(report)).with_context(|| format!("cannot write {}", path.display()))
+    directory::write(dir, "junit.xml", render(report).as_bytes())
 }
 
 fn render(report: &Report) -> String {
@@ -54,7 +52,7 @@ const SKIPPED: &str = "skipped";
 /// The element of a scenario that did not pass. What an interruption left out, and what this machine could not run for want of more than an
 /// optional tool, are errors.
 fn element(record: &Record, report: &Report) -> Option<&'static str> {
-    let is_excused = || report.as_parts().iter().any(|part| lacks::is_excused(record, &part.header.probes));
+    let is_excused = || report.as_parts("").iter().any(|part| lacks::is_excused(record, &part.header.probes));
     match record.verdict {
         Verdict::Pass => None,
         Verdict::Fail | Verdict::Flaky => Some(FAILURE),
@@ -169,17 +167,18 @@ mod tests {
                 "tags": ["iptables-tools"], "verdict": verdict, "reason": "why", "class": class, "seconds": 0.5,
             })
         };
-        let header = json!({
-            "suite": "1.0.0", "tier": "netns", "kernel": "6.1", "back_end": "nft", "seed": "00ab", "jobs": 4,
-            "product": {"name": "example", "version": "1", "capabilities": [], "errors": {"retrying (retry": "it goes on"}},
-            "binaries": [{"name": "istio-cni", "path": "/a", "version": "1", "sha256": "aa", "bytes": 1, "is_static": true}],
-            "privilege": "root", "probes": [{"need": "iptables-tools", "met": false, "evidence": "none", "absent": true}],
-            "selection": {"tags": "@g", "feature": null, "only": [], "rerun": null, "shard": null},
-        });
+        let mut header = serde_json::to_value(crate::report::tests::header()).unwrap();
+        header["product"]["errors"] = json!({"retrying (retry": "it goes on"});
+        header["binaries"] = json!([
+            {"name": "istio-cni", "path": "/a", "version": "1", "sha256": "aa", "bytes": 1, "is_static": true},
+        ]);
+        header["probes"] =
+            json!([{"need": "iptables-tools", "met": false, "evidence": "none", "absent": true}]);
+        header["selection"]["tags"] = json!("@g");
         let scenarios: Vec<_> = scenarios.iter().map(record).collect();
         serde_json::from_value(json!({
             "schema": 0, "header": header, "totals": Totals::default(), "back_ends": {}, "exit": exit.code(), "strict": false,
-            "lacks": [], "excused": {"retrying (retry": 3}, "seconds": 2.5, "scenarios": scenarios,
+            "lacks": [], "excused": {"retrying (retry": 3}, "seconds": 2.5, "scenarios": scenarios, "integrity": "",
         }))
         .unwrap()
     }

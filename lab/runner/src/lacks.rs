@@ -78,6 +78,11 @@ pub fn is_excused(record: &Record, probes: &[Probe]) -> bool {
     record.verdict == Verdict::Inapplicable && unmet(&record.tags, probes).is_some_and(is_excusable)
 }
 
+/// Number of scenarios that did not run only because of an optional tool.
+pub fn excused<'a>(records: impl Iterator<Item = &'a Record>, probes: &[Probe]) -> usize {
+    records.filter(|record| is_excused(record, probes)).count()
+}
+
 /// Missing optional tools of the machine.
 #[must_use]
 pub fn of_machine(probes: &[Probe], without_musl: Option<&str>) -> Vec<Lack> {

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::journal::Journal;
+use crate::redact;
 use crate::sweep::Outcome;
 use crate::verdict::{Class, Record, StepKind, Verdict};
 
@@ -76,6 +78,14 @@ fn beside(verdict: Verdict, extra: &Extra) -> Vec<String> {
     notes
 }
 
+/// A record whose texts have no secrets, and are bounded.
+fn redacted(mut record: Record) -> Record {
+    for text in record.reason.iter_mut().chain(&mut record.notes).chain(&mut record.back_ends) {
+        *text = redact::reason(text);
+    }
+    record
+}
+
 #[derive(Debug, Default)]
 struct Inner {
     /// What cells of a sweep measured.
@@ -85,11 +95,19 @@ struct Inner {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Ledger(Arc<Mutex<Inner>>);
+pub struct Ledger {
+    inner: Arc<Mutex<Inner>>,
+    journal: Option<Journal>,
+}
 
 impl Ledger {
+    /// One whose records are appended to a journal as well.
+    pub(crate) fn with(journal: Journal) -> Self {
+        Self { journal: Some(journal), ..Self::default() }
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock()
+        self.inner.lock()
     }
 
     /// Adds the knowledge of a scenario's world.
@@ -114,6 +132,10 @@ impl Ledger {
                 record.class = (verdict == Verdict::Fail).then_some(Class::Product);
                 record.step_kind = Some(StepKind::End);
             }
+        }
+        let mut record = redacted(record);
+        if let Some(Err(why)) = self.journal.as_ref().map(|journal| journal.end(&record)) {
+            record.notes.push(format!("its verdict would not outlive the lab's process: {why}"));
         }
         inner.records.push(record.clone());
         record
@@ -147,6 +169,22 @@ mod tests {
             left: is(left, "DEL failed"),
             fault: is(fault, "no memory"),
             ..Extra::default()
+        }
+    }
+
+    #[test]
+    fn no_secret_gets_into_a_record_and_no_text_is_without_bound() {
+        let ledger = Ledger::default();
+        let token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhZ2VudCJ9.c2lnbmF0dXJl";
+        let long = || format!("{token} {}", "x".repeat(1 << 20));
+        let blank = serde_json::json!({
+            "id": "g/f/x", "group": "g", "feature": "F", "name": "n", "file": "features/g/f.feature", "line": 3, "tags": [],
+            "verdict": "fail", "reason": long(), "seconds": 1.0,
+        });
+        ledger.note("g/f/x", Extra { notes: vec![long()], ..Extra::default() });
+        let record = ledger.enter(serde_json::from_value(blank).unwrap());
+        for text in [record.reason.unwrap(), record.notes[0].clone()] {
+            assert!(text.len() < 17 << 10 && text.starts_with("<a redacted token>"), "{} bytes", text.len());
         }
     }
 

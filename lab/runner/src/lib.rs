@@ -16,10 +16,12 @@
 //! | [`probe`], [`doctor`] | what the environment can do, with evidence |
 //! | [`portable`] | which scenarios only Millrace can pass |
 //! | [`lacks`] | what it lacks and a run can do without, and how to get it |
-//! | [`run`], [`writer`], [`ledger`], [`board`] | a run, its events, its results, its display |
+//! | [`run`], [`writer`], [`ledger`], [`board`], `conclusion` | a run, its events, its results, its display, its end |
 //! | [`up`] | a cluster that stays, for kubectl |
 //! | [`verdict`], [`stop`], [`stress`] | what became of a scenario, why a step stopped it, one record of many runs |
 //! | [`report`], [`junit`], [`evidence`], [`merge`] | what a run leaves behind, and several runs as one |
+//! | [`suite`], [`machine`] | what judged, by digests, and where |
+//! | `directory`, `journal`, `salvage`, `redact` | where and how that is written, whatever ends the run; what never leaves |
 //! | [`steps`], [`tier`], [`pod`] | the steps and the world that they act on |
 //! | [`exposure`] | what of a pod got past its rules |
 //! | [`istiod`] | the objects that make a cluster inject pods |
@@ -54,6 +56,7 @@ pub mod lacks;
 pub mod ledger;
 pub mod list;
 pub mod locate;
+pub mod machine;
 pub mod merge;
 pub mod mutants;
 pub mod names;
@@ -63,6 +66,7 @@ pub mod pod;
 pub mod portable;
 pub mod probe;
 pub mod product;
+pub mod redact;
 pub mod report;
 pub mod run;
 pub mod sandbox;
@@ -71,6 +75,7 @@ pub mod steps;
 pub mod stop;
 pub mod stopwatch;
 pub mod stress;
+pub mod suite;
 pub mod sut;
 pub mod sweep;
 pub mod tier;
@@ -80,6 +85,10 @@ pub mod verdict;
 pub mod vocabulary;
 pub mod writer;
 
+mod conclusion;
+mod directory;
+mod journal;
+mod salvage;
 mod start;
 mod termination;
 

@@ -8,18 +8,22 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use cluster::Probe;
 
+use crate::catalogue::Ids;
 use crate::cli::{MergeArgs, Selection, Shard};
+use crate::directory::Directory;
 use crate::exit::{Exit, Usage};
 use crate::lacks::Lack;
 use crate::locate::Workspace;
-use crate::report::{self, Header, Report, SCHEMA};
+use crate::report::{self, Header, Part, Report, SCHEMA};
 use crate::verdict::{self, Record, Totals};
-use crate::{board, junit, run, tier};
+use crate::{board, conclusion, junit, redact, tier};
 
 /// A report and where it was.
 #[derive(Debug, Clone)]
 struct Given {
     path: PathBuf,
+    /// SHA-256 of its file.
+    sha256: String,
     report: Report,
 }
 
@@ -33,23 +37,23 @@ pub fn merge(args: &MergeArgs) -> anyhow::Result<Exit> {
     let merged = given.and_then(|given| Ok((files(&given)?, merged(given)?)));
     let (files, mut report) = merged.context(Usage("merge".to_owned()))?;
     let (dir, _held) = report::fresh(&dir)?;
-    carry(&files, &dir, &mut report.scenarios)?;
+    carry(&files, &dir, &mut report.scenarios).context(Usage("merge".to_owned()))?;
     report.write(&dir)?;
     junit::write(&report, &dir)?;
     for part in &report.parts {
         board::say(&format!("{:.1} s · {}", part.seconds, part.header.line()));
     }
     let exit = Exit::from_code(report.exit.into()).unwrap_or(Exit::Inconclusive);
-    run::print(&report, exit, (&dir.display().to_string(), ""));
+    conclusion::print(&report, exit, (&dir.display().to_string(), ""));
     Ok(exit)
 }
 
 /// Reads a report that is not where the merged one goes.
 fn read(path: &Path, to: &Path) -> anyhow::Result<Given> {
-    let report = report::read(path)?;
+    let (report, sha256) = report::read(path)?;
     let is_there = to.canonicalize().is_ok_and(|to| directory(path).canonicalize().is_ok_and(|at| at == to));
     ensure!(!is_there, "{}: the merged report would replace it: name another --report-dir", path.display());
-    Ok(Given { path: path.to_owned(), report })
+    Ok(Given { path: path.to_owned(), sha256, report })
 }
 
 fn directory(path: &Path) -> &Path {
@@ -67,8 +71,9 @@ fn merged(mut given: Vec<Given>) -> anyhow::Result<Report> {
     }
     let all: Vec<_> = given.iter().map(|one| selection(&one.report)).collect();
     let reports = || given.iter().map(|one| &one.report);
-    let parts: Vec<_> = reports().flat_map(Report::as_parts).collect();
-    let interrupted = reports().any(|report| report.exit == Exit::Interrupted.code());
+    let parts: Vec<_> = given.iter().flat_map(|one| one.report.as_parts(&one.sha256)).collect();
+    let ended = |exit: Exit| given.iter().any(|one| one.report.exit == exit.code());
+    let (faulty, interrupted) = (ended(Exit::Inconclusive), ended(Exit::Interrupted));
     let lacks = lacks(reports().flat_map(|report| report.lacks.clone()));
     let seconds = reports().map(|report| report.seconds).sum();
     let (mut header, strict) = match given.first() {
@@ -80,14 +85,29 @@ fn merged(mut given: Vec<Given>) -> anyhow::Result<Report> {
         Some((first, rest)) if rest.iter().all(|other| text(other) == text(first)) => first.clone(),
         _ => Selection { only: scenarios.iter().map(|one| one.id.clone()).collect(), ..Selection::default() },
     };
+    header.ids = ids(&header, &scenarios);
+    (header.began, header.ended) = span(&parts);
     let totals = Totals::of(scenarios.iter().map(|record| record.verdict));
     let back_ends = report::count(&scenarios);
     let excused = verdict::sum(scenarios.iter().map(|record| &record.excused));
-    let (schema, exit) = (SCHEMA, 0);
-    let mut report =
-        Report { schema, header, totals, back_ends, excused, exit, strict, lacks, seconds, parts, scenarios };
+    let (schema, exit, integrity) = (SCHEMA, 0, String::new());
+    let mut report = Report {
+        schema,
+        header,
+        totals,
+        back_ends,
+        excused,
+        exit,
+        strict,
+        lacks,
+        seconds,
+        parts,
+        scenarios,
+        integrity,
+    };
     report.exit = match report.verdict() {
         worse @ (Exit::Failed | Exit::Inconclusive) => worse,
+        _ if faulty => Exit::Inconclusive,
         _ if interrupted => Exit::Interrupted,
         exit => exit,
     }
@@ -95,10 +115,26 @@ fn merged(mut given: Vec<Given>) -> anyhow::Result<Report> {
     Ok(report)
 }
 
+/// Ids of all parts, and those that none of them has.
+fn ids(first: &Header, scenarios: &[Record]) -> Ids {
+    let selected: Vec<_> = scenarios.iter().map(|record| record.id.clone()).collect();
+    let own: BTreeSet<_> = selected.iter().collect();
+    let suite = first.ids.selected.iter().chain(&first.ids.left_out);
+    let left_out = suite.filter(|id| !own.contains(id)).cloned().collect();
+    Ids { selected, left_out }
+}
+
+/// First begin and last end of the parts. All are in UTC, and of one form.
+fn span(parts: &[Part]) -> (String, String) {
+    let began = parts.iter().map(|part| part.header.began.clone()).min();
+    let ended = parts.iter().map(|part| part.header.ended.clone()).max();
+    (began.unwrap_or_default(), ended.unwrap_or_default())
+}
+
 /// Refuses a scenario that is in two reports.
 fn apart(given: &[Given]) -> anyhow::Result<()> {
     let mut seen = HashMap::new();
-    for Given { path, report } in given {
+    for Given { path, report, .. } in given {
         for Record { id, .. } in &report.scenarios {
             if let Some(other) = seen.insert(id, path) {
                 bail!("scenarios: id: {id} is in {} and in {}", other.display(), path.display());
@@ -145,8 +181,14 @@ fn facts(report: &Report, is_sharded: bool) -> impl Iterator<Item = (&'static st
     let header = &report.header;
     let binaries: Vec<_> =
         header.binaries.iter().map(|binary| format!("{} {}", binary.name, binary.sha256)).collect();
+    let files: Vec<_> = header.product.files.iter().map(|file| file.sha256.clone()).collect();
     let facts = [
         ("header.suite", header.suite.clone()),
+        ("header.digests.cnilab", header.digests.cnilab.clone()),
+        ("header.digests.workload", header.digests.workload.clone()),
+        ("header.digests.features", header.digests.features.clone()),
+        ("header.digests.scenarios", header.digests.scenarios.clone()),
+        ("header.product.files", files.join(", ")),
         ("header.tier", header.tier.clone()),
         ("header.product", format!("{} {}", header.product.name, header.product.version)),
         ("header.binaries", binaries.join(", ")),
@@ -165,12 +207,17 @@ fn facts(report: &Report, is_sharded: bool) -> impl Iterator<Item = (&'static st
 }
 
 /// Evidence of the probes (server, kernel, runtime) and the seed of delays, of a report on a cluster that outlives a scenario.
-fn of_cluster(header: &Header) -> Option<[(&'static str, String); 2]> {
+fn of_cluster(header: &Header) -> Option<[(&'static str, String); 3]> {
     let evidence = |probe: &Probe| probe.met.then(|| probe.evidence.clone());
     let of_it: BTreeSet<_> = header.probes.iter().filter_map(evidence).collect();
     let chaos = header.chaos.clone().unwrap_or_else(|| "none".to_owned());
     (header.tier != tier::NETNS).then(|| {
-        [("header.probes", of_it.into_iter().collect::<Vec<_>>().join("; ")), ("header.chaos", chaos)]
+        let nodes = serde_json::to_string(&header.nodes).unwrap_or_default();
+        [
+            ("header.probes", of_it.into_iter().collect::<Vec<_>>().join("; ")),
+            ("header.chaos", chaos),
+            ("header.nodes", nodes),
+        ]
     })
 }
 
@@ -234,7 +281,7 @@ fn lacks(all: impl Iterator<Item = Lack>) -> Vec<Lack> {
 /// Evidence of the reports: the directory that a file is in, and its path there. Refuses what leads elsewhere.
 fn files(given: &[Given]) -> anyhow::Result<Vec<(PathBuf, String)>> {
     let mut files = Vec::new();
-    for Given { path, report } in given {
+    for Given { path, report, .. } in given {
         for file in report.scenarios.iter().flat_map(|record| &record.evidence) {
             let is_below = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
             ensure!(is_below, "{}: evidence: {file:?} is not below the report", path.display());
@@ -244,17 +291,19 @@ fn files(given: &[Given]) -> anyhow::Result<Vec<(PathBuf, String)>> {
     Ok(files)
 }
 
-/// Copies evidence. What was left behind where the run was is no longer named.
+/// Largest file of evidence that is carried. A run writes less.
+const LARGEST: u64 = 16 << 20;
+
+/// Copies evidence, without secrets. What was left behind where the run was is no longer named. Links, and what is no regular file, are refused.
 fn carry(files: &[(PathBuf, String)], to: &Path, scenarios: &mut [Record]) -> anyhow::Result<()> {
-    for (from, file) in files.iter().filter(|(from, file)| from.join(file).is_file()) {
-        let (from, to) = (from.join(file), to.join(file));
-        to.parent()
-            .map_or(Ok(()), std::fs::create_dir_all)
-            .and_then(|()| std::fs::copy(&from, &to).map(drop))
-            .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    let (to, mut carried) = (Directory::open(to)?, BTreeSet::new());
+    for (from, file) in files.iter().filter(|(from, file)| from.join(file).symlink_metadata().is_ok()) {
+        let content = Directory::open(from)?.read(file, LARGEST)?;
+        to.write(file, redact::evidence(&String::from_utf8_lossy(&content)).as_bytes())?;
+        carried.insert(file);
     }
     for record in scenarios {
-        record.evidence.retain(|file| to.join(file).is_file());
+        record.evidence.retain(|file| carried.contains(file));
     }
     Ok(())
 }

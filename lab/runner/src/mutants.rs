@@ -60,7 +60,7 @@ pub fn find(workspace: &Workspace, name: &str, selected: &Catalogue) -> anyhow::
 pub fn controls(paths: &[PathBuf]) -> anyhow::Result<Vec<Record>> {
     let mut all = Vec::new();
     for path in paths {
-        let Report { header, scenarios, .. } = report::read(path)?;
+        let (Report { header, scenarios, .. }, _) = report::read(path)?;
         if let Some(why) = foreign(&header) {
             bail!("{}: {why}", path.display());
         }
@@ -110,13 +110,11 @@ mod tests {
 
     #[test]
     fn a_control_is_a_report_on_millrace_by_the_same_lab() {
-        let header = |suite: &str, tier: &str, capability: &str| -> Header {
-            serde_json::from_value(serde_json::json!({
-                "suite": suite, "tier": tier, "kernel": "6.1", "back_end": "nft", "seed": "00ab", "jobs": 4,
-                "product": {"name": "example", "version": "1", "capabilities": ["istio-cni", capability]}, "binaries": [],
-                "privilege": "root", "probes": [], "selection": {"tags": null, "feature": null, "only": [], "rerun": null},
-            }))
-            .unwrap()
+        let header = |suite: &str, tier: &str, capability: &str| {
+            let mut header = crate::report::tests::header();
+            (header.suite, header.tier) = (suite.to_owned(), tier.to_owned());
+            header.product.capabilities = vec!["istio-cni".to_owned(), capability.to_owned()];
+            header
         };
         let own = env!("CARGO_PKG_VERSION");
         assert_eq!(foreign(&header(own, "netns", MILLRACE)), None);

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 
 use crate::carried::{self, WORKLOAD};
 use crate::locate::Workspace;
+use crate::suite::{CHECKOUT, Checkout};
 use crate::sut;
 
 /// Directories of the workspace that are carried: what is run, and the sources that `cnilab steps` takes descriptions from.
@@ -21,6 +22,9 @@ pub fn pack(workspace: &Workspace, to: &Path) -> anyhow::Result<()> {
         collect(&workspace.root, &workspace.root.join(directory), &mut files)?;
     }
     files.insert(WORKLOAD.to_owned(), read(&sut::build_workload(workspace)?)?);
+    if let Some(checkout) = Checkout::of(&workspace.root) {
+        files.insert(CHECKOUT.to_owned(), serde_json::to_vec(&checkout)?);
+    }
     carried::bind(files, to)
 }
 

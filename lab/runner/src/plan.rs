@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Orders of the outer process to the first process of the sandbox: everything that was decided outside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
+use cluster::NodeIdentity;
 use serde::{Deserialize, Serialize};
 
 use crate::binaries::PLUGIN;
 use crate::cli::{Choice, NodeApi, RealArgs, RunArgs, UpArgs};
 use crate::drawn::Drawn;
+use crate::portable::MILLRACE;
 use crate::product::Product;
+use crate::suite::Checkout;
 use crate::verdict::Record;
 
 /// Privilege of the sandbox.
@@ -61,13 +64,28 @@ pub struct Sut {
 }
 
 impl Sut {
-    /// The plugin that is installed in somebody's cluster, which nobody here has a file of.
+    /// The plugin that is installed in somebody's cluster, which nobody here has a file of. It claims what these nodes were found to have.
     #[must_use]
-    pub fn of_cluster() -> Self {
+    pub fn of_cluster(nodes: &[NodeIdentity]) -> Self {
         let dir = PathBuf::from("the cluster");
-        let product = Product::of_directory(&dir, &[PLUGIN]);
+        let mut product = Product::of_directory(&dir, &[PLUGIN]);
+        product.version = found(nodes);
+        if nodes.is_empty() || !nodes.iter().all(|node| node.is_millrace) {
+            product.claims.retain(|claim| claim != MILLRACE);
+            product
+                .unsupported
+                .insert(MILLRACE.to_owned(), "no Millrace plugin on each of the nodes".to_owned());
+        }
         Self { dir, binaries: Vec::new(), product, is_sealed: false }
     }
+}
+
+/// Images of the node agent and digests of the plugin on nodes, each once.
+fn found(nodes: &[NodeIdentity]) -> String {
+    let images = nodes.iter().flat_map(|node| node.agents.iter().map(|agent| agent.image.clone()));
+    let plugins = nodes.iter().filter_map(|node| Some(format!("{PLUGIN} sha256:{}", node.plugin.as_ref()?)));
+    let all: BTreeSet<_> = images.chain(plugins).collect();
+    all.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// Defects of a run, as far as they are known before it.
@@ -217,6 +235,10 @@ pub struct Plan {
     pub seed: u32,
     /// Concurrent scenarios.
     pub jobs: usize,
+    /// Commit of the suite.
+    pub checkout: Option<Checkout>,
+    /// Descriptor of the journal, if the outer process reads one.
+    pub journal: Option<RawFd>,
 }
 
 impl Plan {
@@ -229,6 +251,34 @@ impl Plan {
     /// Seed in the command line's form.
     #[must_use]
     pub fn seed_text(&self) -> String {
-        format!("{:04x}", self.seed)
+        format!("{:08x}", self.seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(plugin: Option<&str>, is_millrace: bool) -> NodeIdentity {
+        serde_json::from_value(serde_json::json!({
+            "name": "n", "kernel": "6.1", "architecture": "amd64", "distribution": "D", "runtime": "r", "kubelet": "v1",
+            "plugin": plugin, "is_millrace": is_millrace,
+            "agents": [{"daemonset": "istio-system/istio-cni-node", "container": "install-cni", "image": "pilot:1", "image_id": "sha256:1"}],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_cluster_claims_what_its_nodes_have() {
+        let claims = |nodes: &[NodeIdentity]| Sut::of_cluster(nodes).product.claims;
+        let (ours, theirs, none) = (node(Some("aa"), true), node(Some("bb"), false), node(None, false));
+        assert_eq!(claims(std::slice::from_ref(&ours)), [PLUGIN, MILLRACE]);
+        for nodes in [&[][..], std::slice::from_ref(&theirs), &[none], &[ours.clone(), theirs.clone()]] {
+            assert_eq!(claims(nodes), [PLUGIN]);
+        }
+        assert_eq!(
+            Sut::of_cluster(&[ours, theirs]).product.version,
+            "istio-cni sha256:aa, istio-cni sha256:bb, pilot:1"
+        );
     }
 }

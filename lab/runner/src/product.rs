@@ -2,6 +2,7 @@
 //! A product under test, as its description says it: binaries, how it is deployed, what it claims. Whether a binary is there, [`crate::sut`] finds out.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -11,6 +12,7 @@ use serde_json::{Map, Value};
 use self::objects::Objects;
 use crate::binaries::{AGENT, PLUGIN, TOOL};
 use crate::portable::MILLRACE;
+use crate::suite::sha256;
 use crate::verdict::Verdict;
 
 pub mod excuses;
@@ -51,6 +53,19 @@ pub struct Product {
     pub errors: BTreeMap<String, String>,
     /// Capabilities that are claimed and cannot be tried, with the reason.
     pub missing: BTreeMap<String, String>,
+    /// Its description, as it was read.
+    pub description: Option<Value>,
+    /// Files that the description consists of.
+    pub sources: Vec<Source>,
+}
+
+/// A file of a description.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    pub path: PathBuf,
+    /// SHA-256 of its content, in hexadecimal.
+    pub sha256: String,
 }
 
 /// A description: the product, and where each of its binaries should be.
@@ -76,6 +91,8 @@ impl Product {
                 .collect(),
             errors: BTreeMap::new(),
             missing: BTreeMap::new(),
+            description: None,
+            sources: Vec::new(),
         }
     }
 
@@ -98,16 +115,26 @@ impl Product {
 /// # Errors
 /// The file cannot be read, or says what nobody understands.
 pub fn read(path: &Path) -> anyhow::Result<Description> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut sources = Vec::new();
+    let text = read_source(path, &mut sources).with_context(|| format!("cannot read {}", path.display()))?;
     let parsed: Value =
         serde_saphyr::from_str(&text).with_context(|| format!("{} is no YAML", path.display()))?;
     let dir = path.parent().unwrap_or(Path::new("."));
-    let mut reader = Reader { dir, faults: Vec::new() };
-    let description = reader.description(&parsed);
+    let mut reader = Reader { dir, faults: Vec::new(), sources };
+    let mut description = reader.description(&parsed);
+    description.product.sources = std::mem::take(&mut reader.sources);
+    description.product.description = Some(parsed);
     if !reader.faults.is_empty() {
         bail!("{}: {}", path.display(), reader.faults.join("; "));
     }
     Ok(description)
+}
+
+/// Reads a file of a description, and enters it with its digest.
+fn read_source(path: &Path, sources: &mut Vec<Source>) -> io::Result<String> {
+    let text = std::fs::read_to_string(path)?;
+    sources.push(Source { path: path.to_owned(), sha256: sha256(text.as_bytes()) });
+    Ok(text)
 }
 
 /// Reads fields, and collects what is wrong with them.
@@ -115,6 +142,8 @@ struct Reader<'a> {
     /// Relative paths are the file's.
     dir: &'a Path,
     faults: Vec<String>,
+    /// Files that were read.
+    sources: Vec<Source>,
 }
 
 impl Reader<'_> {
@@ -131,7 +160,9 @@ impl Reader<'_> {
         }
         let errors = self.excuses(fields.get("errors"));
         let missing = BTreeMap::new();
-        let product = Product { name, version, deployed, claims, unsupported, errors, missing };
+        let (description, sources) = (None, Vec::new());
+        let product =
+            Product { name, version, deployed, claims, unsupported, errors, missing, description, sources };
         Description { product, binaries }
     }
 
@@ -256,7 +287,7 @@ impl Reader<'_> {
     /// As another description says.
     fn deployed_like(&mut self, file: &str, claimed: &[String]) -> Deployment {
         let path = self.dir.join(file);
-        let read = std::fs::read_to_string(&path).map_err(|error| error.to_string());
+        let read = read_source(&path, &mut self.sources).map_err(|error| error.to_string());
         let like = read.and_then(|text| serde_saphyr::from_str(&text).map_err(|error| error.to_string()));
         let like: Value = like.unwrap_or_else(|why| {
             self.fault("deployed", &Value::from(file), &why);
@@ -266,16 +297,18 @@ impl Reader<'_> {
             self.fault("deployed", &Value::from(file), "it is deployed like a third");
             return Deployment::Binaries;
         }
-        let mut there = Reader { dir: path.parent().unwrap_or(Path::new(".")), faults: Vec::new() };
+        let dir = path.parent().unwrap_or(Path::new("."));
+        let mut there = Reader { dir, faults: Vec::new(), sources: Vec::new() };
         let found = there.deployed(like.get("deployed"), claimed);
         self.faults.append(&mut there.faults);
+        self.sources.append(&mut there.sources);
         found
     }
 
     fn objects(&mut self, value: &Value) -> Objects {
         let fields = self.object("deployed", value, &["objects", "settings", "image"]);
         let path = self.dir.join(self.text("deployed.objects", fields.get("objects")));
-        let read = std::fs::read_to_string(&path).map_err(|error| error.to_string());
+        let read = read_source(&path, &mut self.sources).map_err(|error| error.to_string());
         let all = read.and_then(|text| serde_saphyr::from_multiple(&text).map_err(|error| error.to_string()));
         let all = all.unwrap_or_else(|why| {
             self.fault("deployed.objects", &Value::from(path.display().to_string()), &why);

@@ -1,142 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Machine-readable results of a run: `report.json` and `junit.xml` in the report's directory.
+//!
+//! [`header`] has what a report is about; [`verify`] looks whether one is as a run left it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, ensure};
-use cluster::Probe;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
-use crate::cli::{RunArgs, Selection};
+use crate::cli::RunArgs;
+use crate::directory::{self, Directory, LARGEST};
 use crate::exit::Exit;
 use crate::lacks::{self, Lack};
 use crate::locate::Workspace;
-use crate::plan::{Binary, Place, Plan, Privilege};
-use crate::product::Product;
-use crate::verdict::{self, Record, Totals};
+use crate::plan::Plan;
+use crate::suite::sha256;
+use crate::verdict::{self, Record, Totals, milliseconds};
+
+pub mod header;
+mod verify;
+
+pub use header::{Header, On};
 
 /// The version of the report's shape; raised when a field changes its meaning.
-pub(crate) const SCHEMA: u32 = 5;
+pub(crate) const SCHEMA: u32 = 6;
 
-/// Reads a report.
+/// Reads a report, and returns it with the SHA-256 of its file.
 ///
 /// # Errors
-/// It is none, or of another version.
-pub(crate) fn read(path: &Path) -> anyhow::Result<Report> {
+/// It is none, or of another version; it was edited, or contradicts itself.
+pub(crate) fn read(path: &Path) -> anyhow::Result<(Report, String)> {
     #[derive(Deserialize)]
     struct Version {
         schema: u32,
     }
     let about = || path.display().to_string();
-    let text = std::fs::read_to_string(path).with_context(about)?;
-    let Version { schema } = serde_json::from_str(&text).with_context(about)?;
+    let above = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().and_then(OsStr::to_str).with_context(about)?;
+    let text = Directory::open(above)?.read(name, LARGEST)?;
+    let Version { schema } = serde_json::from_slice(&text).with_context(about)?;
     ensure!(schema == SCHEMA, "{}: schema: {schema}, and this cnilab reads {SCHEMA}", path.display());
-    serde_json::from_str(&text).with_context(about)
-}
-
-/// Product under test.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tested {
-    /// As its description says; a directory's path, if it has none.
-    pub name: String,
-    pub version: String,
-    /// Claimed capabilities.
-    pub capabilities: Vec<String>,
-    /// Texts in messages of level `error` that it excuses in any scenario, each with the reason.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub errors: BTreeMap<String, String>,
-}
-
-impl Tested {
-    fn new(product: &Product) -> Self {
-        let Product { name, version, claims, errors, .. } = product.clone();
-        Self { name, version, capabilities: claims, errors }
-    }
-}
-
-/// Suite, system and environment of a run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Header {
-    pub suite: String,
-    pub tier: String,
-    /// Release of the kernel.
-    pub kernel: String,
-    /// The back end that is right on this machine, by a look into a namespace of its own.
-    pub back_end: String,
-    pub seed: String,
-    /// Seed of the delays of the lab's actors, if there were any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub chaos: Option<String>,
-    /// Runs of each scenario, if there were several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stress: Option<u16>,
-    /// Most further runs of a scenario that did not pass, if there were to be any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retries: Option<u16>,
-    pub product: Tested,
-    pub binaries: Vec<Binary>,
-    /// Privilege of the sandbox.
-    pub privilege: Privilege,
-    /// Capabilities of the environment.
-    pub probes: Vec<Probe>,
-    /// Concurrent scenarios.
-    pub jobs: usize,
-    /// Selection of scenarios: empty for all.
-    pub selection: Selection,
-}
-
-impl Header {
-    /// Gathers everything known before the first scenario.
-    #[must_use]
-    pub fn new(plan: &Plan, place: &Place, tier: &str, probes: Vec<Probe>, back_end: String) -> Self {
-        Self {
-            suite: env!("CARGO_PKG_VERSION").to_owned(),
-            tier: tier.to_owned(),
-            kernel: kernel_release(),
-            back_end,
-            seed: plan.seed_text(),
-            chaos: plan.args.chaos.map(|seed| format!("{seed:x}")),
-            stress: plan.args.stress,
-            retries: plan.args.retries,
-            product: Tested::new(&plan.sut.product),
-            binaries: plan.sut.binaries.clone(),
-            privilege: place.privilege.clone(),
-            probes,
-            jobs: plan.jobs,
-            selection: plan.args.selection.clone(),
-        }
-    }
-
-    /// First line of a run's output.
-    #[must_use]
-    pub fn line(&self) -> String {
-        let about = |Binary { name, version, sha256, .. }: &Binary| {
-            format!("{name} {version} (sha256 {}…)", sha256.get(..8).unwrap_or(sha256))
-        };
-        let binaries: Vec<_> = self.binaries.iter().map(about).collect();
-        format!(
-            "cnilab {} · {} · kernel {} · back end {} · seed {} · {}",
-            self.suite,
-            self.tier,
-            self.kernel,
-            self.back_end,
-            self.seed,
-            binaries.join(" · "),
-        )
-    }
-}
-
-/// The kernel's release, as `uname -r` prints it.
-#[must_use]
-pub fn kernel_release() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/osrelease")
-        .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+    let report = serde_json::from_slice(&text).with_context(about)?;
+    verify::verify(&report).with_context(about)?;
+    Ok((report, sha256(&text)))
 }
 
 /// Number of scenarios by back end.
@@ -163,8 +74,11 @@ fn exit(totals: &Totals, excused: usize, lacks_count: bool) -> Exit {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
+    /// SHA-256 of the file of its report.
+    pub sha256: String,
     pub header: Header,
     /// Wall-clock time.
+    #[serde(serialize_with = "milliseconds")]
     pub seconds: f64,
     /// Scenarios that could not run for want of an optional tool.
     pub excused: usize,
@@ -190,12 +104,15 @@ pub struct Report {
     /// Missing optional tools.
     pub lacks: Vec<Lack>,
     /// Wall-clock time of all scenarios together; of a merged report the sum of its parts.
+    #[serde(serialize_with = "milliseconds")]
     pub seconds: f64,
     /// Of a merged report, the runs that it was made of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
     /// Scenarios, in the order of the files.
     pub scenarios: Vec<Record>,
+    /// Digest of everything else, by [`verify`]; computed when it is written.
+    pub integrity: String,
 }
 
 impl Report {
@@ -211,6 +128,7 @@ impl Report {
         };
         let (strict, back_ends) = (plan.args.strict, count(&scenarios));
         let (schema, parts) = (SCHEMA, Vec::new());
+        let (exit, integrity) = (0, String::new());
         let excused = verdict::sum(scenarios.iter().map(|record| &record.excused));
         let mut report = Self {
             schema,
@@ -218,12 +136,13 @@ impl Report {
             totals,
             back_ends,
             excused,
-            exit: 0,
+            exit,
             strict,
             lacks,
             seconds,
             parts,
             scenarios,
+            integrity,
         };
         report.exit = report.verdict().code();
         report
@@ -231,26 +150,32 @@ impl Report {
 
     #[must_use]
     pub fn verdict(&self) -> Exit {
-        // Each part by what its own machine can do.
-        let excused = self.as_parts().iter().map(|part| part.excused).sum();
-        exit(&self.totals, excused, self.strict && !self.lacks.is_empty())
+        exit(&self.totals, self.excused(), self.strict && !self.lacks.is_empty())
     }
 
-    /// The runs that it is made of: itself, unless it was merged.
+    /// Scenarios that could not run for want of an optional tool, each part by what its own machine can do.
+    fn excused(&self) -> usize {
+        match self.parts.as_slice() {
+            [] => lacks::excused(self.scenarios.iter(), &self.header.probes),
+            parts => parts.iter().map(|part| part.excused).sum(),
+        }
+    }
+
+    /// The runs that it is made of: itself, unless it was merged. `sha256` is that of its file.
     #[must_use]
-    pub fn as_parts(&self) -> Vec<Part> {
+    pub fn as_parts(&self, sha256: &str) -> Vec<Part> {
         if !self.parts.is_empty() {
             return self.parts.clone();
         }
-        let excused = self.scenarios.iter().filter(|record| lacks::is_excused(record, &self.header.probes));
-        vec![Part { header: self.header.clone(), seconds: self.seconds, excused: excused.count() }]
+        let (sha256, header, excused) = (sha256.to_owned(), self.header.clone(), self.excused());
+        vec![Part { sha256, header, seconds: self.seconds, excused }]
     }
 
     /// Writes `report.json`.
     pub fn write(&self, dir: &Path) -> anyhow::Result<()> {
-        let path = dir.join("report.json");
-        let json = serde_json::to_string_pretty(self)? + "\n";
-        std::fs::write(&path, json).with_context(|| format!("cannot write {}", path.display()))
+        let integrity = verify::integrity(self)?;
+        let json = serde_json::to_string_pretty(&Self { integrity, ..self.clone() })? + "\n";
+        directory::write(dir, "report.json", json.as_bytes())
     }
 }
 
@@ -281,7 +206,8 @@ pub(crate) fn hold(dir: &Path) -> anyhow::Result<Flock<File>> {
 }
 
 fn remove(path: &Path) -> anyhow::Result<()> {
-    let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    let is_directory = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    let removed = if is_directory { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
     match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", path.display()))
@@ -291,9 +217,25 @@ fn remove(path: &Path) -> anyhow::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::verdict::Verdict;
+
+    /// A header of a run in which nothing is remarkable.
+    pub(crate) fn header() -> Header {
+        serde_json::from_value(serde_json::json!({
+            "suite": env!("CARGO_PKG_VERSION"), "tier": "netns", "kernel": "6.1", "back_end": "nft", "seed": "00ab", "jobs": 4,
+            "product": {"name": "example", "version": "1", "capabilities": ["istio-cni", "millrace"]}, "binaries": [],
+            "privilege": "root", "probes": [], "selection": {"tags": null, "feature": null, "only": [], "rerun": null},
+            "ids": {"selected": [], "left_out": []}, "command": ["run"], "began": "2026-01-01T00:00:00.000Z", "ended": "",
+            "digests": {"cnilab": "c", "workload": "w", "features": "f", "scenarios": "s"},
+            "machine": {
+                "kernel": "6.1", "build": "#1", "architecture": "x86_64", "distribution": "D", "security": "none", "cgroups": "v2",
+                "tools": {},
+            },
+        }))
+        .unwrap()
+    }
 
     #[test]
     fn a_directory_is_one_runs_at_a_time() {

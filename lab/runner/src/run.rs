@@ -8,60 +8,61 @@ use std::time::{Duration, Instant};
 use crate::tier::started::Started;
 use crate::tier::{self, EXCHANGE, Session, SessionOptions, Whole, netns};
 use anyhow::Context as _;
-use cluster::Probe;
+use cluster::{NodeIdentity, Probe};
 use cucumber::{Cucumber, World as _, WriterExt as _, cli, event, gherkin, runner};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _, stream};
 
 use crate::board::{self, Board, Lines, Show};
 use crate::catalogue::{self, Catalogue, Depth, Entry};
-use crate::cli::RunArgs;
+use crate::conclusion::{End, LEFT_OUT, conclude, in_order};
 use crate::exit::Exit;
+use crate::journal::Journal;
 use crate::ledger::Ledger;
-use crate::mutants::outcome::MutantReport;
 use crate::mutants::progress::Progress;
-use crate::mutants::table;
 use crate::plan::{Place, Plan, Sut};
-use crate::report::{Header, Report};
+use crate::report::{Header, On};
 use crate::sealed::{self, Sealed};
 use crate::steps::world::{Lab, LabWorld};
-use crate::stress::Why;
 use crate::sweep::{self, Cell, Measured, Sweep};
 use crate::termination::Termination;
 use crate::verdict::{Class, Record, Verdict};
 use crate::writer::Writer;
-use crate::{evidence, junit, lacks, probe, stress};
+use crate::{evidence, probe, stress};
 
 /// Runs a plan to its end, or to an interruption.
-pub async fn run(plan: Plan, place: Place, sealed: Sealed) -> anyhow::Result<Exit> {
+pub(crate) async fn run(
+    plan: Plan,
+    place: Place,
+    sealed: Sealed,
+    journal: Option<Journal>,
+) -> anyhow::Result<Exit> {
     let mut termination = Termination::listen()?;
     let plan = Arc::new(plan);
     if place.is_sandbox() {
         netns::set_loopback_up(netns::OWN.as_ref()).await.context("cannot bring lo up")?;
     }
     let selected = Catalogue::of(&plan.root, &plan.args)?;
-    let catalogue = Arc::new(match &plan.mutants {
-        Some(mutants) => selected.with_mutants(
-            &mutants.played,
-            if plan.args.quick { Depth::OneScenario } else { Depth::EveryScenario },
-            &mutants.controls,
-        ),
-        None => match plan.args.stress {
-            Some(times) => selected.repeated(times),
-            None => selected,
-        },
-    });
+    let ids = selected.ids(&plan.root)?;
+    let catalogue = Arc::new(expanded(&plan, selected));
     let shared = tokio::select! {
         shared = Shared::stand(&plan) => shared?,
         () = termination.came() => return give_up(&plan, termination).await,
     };
-    let header = header(&plan, &place, shared.as_ref()).await?;
-    let (probes, session) = (header.probes.clone(), shared.as_ref().map(|all| all.session.clone()));
+    let (session, tier) = shared.as_ref().map_or((None, tier::NETNS), |all| (Some(&all.session), all.tier));
+    let on = match look(session, tier, &place).await {
+        Ok(on) => on,
+        Err(error) => return give_up(&plan, termination).await.and(Err(error)),
+    };
+    let (plan, probes) = (found(plan, &on.nodes), on.probes.clone());
+    let mut header = Header::new(&plan, &place, on, ids)?;
+    let blank = blank(&catalogue, Verdict::Skipped, LEFT_OUT);
+    let ledger = ledger(journal, &header, &blank)?;
     board::say(&header.line());
 
     let started = Instant::now();
-    let ledger = Ledger::default();
-    let lab = Lab::new(Arc::clone(&plan), Arc::clone(&catalogue), ledger.clone(), session, Arc::new(sealed));
+    let sealed = Arc::new(sealed);
+    let lab = Lab::new(Arc::clone(&plan), Arc::clone(&catalogue), ledger.clone(), session.cloned(), sealed);
     let interrupted = {
         let played = Box::pin(played(&lab, &probes));
         tokio::select! {
@@ -70,8 +71,8 @@ pub async fn run(plan: Plan, place: Place, sealed: Sealed) -> anyhow::Result<Exi
         }
     };
     let seconds = started.elapsed().as_secs_f64();
-    let records = folded(&plan.args, in_order(&catalogue, ledger.records()));
-    let records = sealed::judged(records, lab.sealed.broken().as_ref());
+    let records = sealed::judged(in_order(blank, ledger.records()), lab.sealed.broken().as_ref());
+    let unchanged = compare(session.filter(|_| is_guest(&plan) && !interrupted), &mut header).await;
     // A cluster that the run has started ends with it.
     let ended = match &shared {
         Some(Shared { session, started: None, .. }) => {
@@ -79,28 +80,84 @@ pub async fn run(plan: Plan, place: Place, sealed: Sealed) -> anyhow::Result<Exi
         }
         _ => Ok(()),
     };
-    let exit = match &plan.mutants {
-        Some(mutants) => tell(&plan, MutantReport::new(header, mutants, &records, seconds), interrupted)?,
-        None => {
-            measured(&plan, &catalogue, &ledger, &header, &records)?;
-            conclude(&plan, Report::new(header, &plan, records, seconds), interrupted)?
-        }
+    let end = match (&ended, &unchanged) {
+        _ if interrupted => End::Interrupted,
+        (Ok(()), Ok(())) => End::Whole,
+        _ => End::Faulty,
     };
+    let measured = measured(&plan, &catalogue, &ledger, &header, &records);
+    let exit = conclude(&plan, header, records, seconds, end)?;
+    measured?;
     ended?;
-    if plan.args.keep && !interrupted {
+    unchanged?;
+    if plan.args.keep && end != End::Interrupted {
         board::say(&format!("kept: nsenter -t {} -p -m -n; Ctrl-C ends it", place.outer_pid));
         termination.came().await;
     }
     Ok(exit)
 }
 
-/// All that is known before the first scenario.
-async fn header(plan: &Plan, place: &Place, shared: Option<&Shared>) -> anyhow::Result<Header> {
-    let (probes, back_end) = match shared {
-        Some(shared) => (probe::of_session(&shared.session).await, "of the cluster".to_owned()),
-        None => (probe::gather(place).await?, probe::back_end().await?),
-    };
-    Ok(Header::new(plan, place, shared.map_or(tier::NETNS, |all| all.tier), probes, back_end))
+/// The scenarios that a run plays of those that are selected: each once, several times, or with defects.
+fn expanded(plan: &Plan, selected: Catalogue) -> Catalogue {
+    let depth = if plan.args.quick { Depth::OneScenario } else { Depth::EveryScenario };
+    match (&plan.mutants, plan.args.stress) {
+        (Some(mutants), _) => selected.with_mutants(&mutants.played, depth, &mutants.controls),
+        (None, Some(times)) => selected.repeated(times),
+        (None, None) => selected,
+    }
+}
+
+/// What scenarios are played on: this machine, or the nodes of a cluster.
+async fn look(session: Option<&Session>, tier: &'static str, place: &Place) -> anyhow::Result<On> {
+    Ok(match session {
+        Some(session) => On {
+            tier,
+            probes: probe::of_session(session).await,
+            back_end: "of the cluster".to_owned(),
+            nodes: session.identities().await?,
+        },
+        None => On {
+            tier,
+            probes: probe::gather(place).await?,
+            back_end: probe::back_end().await?,
+            nodes: Vec::new(),
+        },
+    })
+}
+
+/// The ledger of a run, whose journal begins with it where the outer process reads one.
+fn ledger(journal: Option<Journal>, header: &Header, blank: &[Record]) -> anyhow::Result<Ledger> {
+    let Some(journal) = journal else { return Ok(Ledger::default()) };
+    journal.begin(header, blank.to_owned())?;
+    Ok(Ledger::with(journal))
+}
+
+/// True if the product is what a cluster has.
+fn is_guest(plan: &Plan) -> bool {
+    plan.args.kubeconfig.is_some() && plan.args.agent_image.is_none()
+}
+
+/// The plan, with the product that was found on nodes where nobody has named one.
+fn found(plan: Arc<Plan>, nodes: &[NodeIdentity]) -> Arc<Plan> {
+    if !is_guest(&plan) {
+        return plan;
+    }
+    Arc::new(Plan { sut: Sut::of_cluster(nodes), ..(*plan).clone() })
+}
+
+/// Fails if nodes of a session, or what is installed there, are no longer what the header says, and enters what they are.
+async fn compare(session: Option<&Session>, header: &mut Header) -> anyhow::Result<()> {
+    let Some(session) = session else { return Ok(()) };
+    let nodes = session.identities().await.context("nobody knows what the nodes have at the end")?;
+    if nodes == header.nodes {
+        return Ok(());
+    }
+    let changed = nodes.iter().filter(|node| !header.nodes.contains(node)).map(|node| node.name.clone());
+    let changed = changed.collect::<Vec<_>>().join(", ");
+    header.nodes_at_end = nodes;
+    anyhow::bail!(
+        "what is installed on the nodes changed during the run ({changed}): header.nodes and header.nodes_at_end of the report"
+    )
 }
 
 /// Ends a run before its first scenario. Nothing but the label says what it has made in somebody's cluster.
@@ -236,15 +293,6 @@ async fn played(lab: &Arc<Lab>, probes: &[Probe]) {
     }
 }
 
-/// One record of each scenario, whatever number of times it ran.
-fn folded(args: &RunArgs, records: Vec<Record>) -> Vec<Record> {
-    match (args.stress, args.retries) {
-        (Some(_), _) => stress::fold(records, Why::Stress),
-        (None, Some(_)) => stress::fold(records, Why::Retries),
-        (None, None) => records,
-    }
-}
-
 /// Runs every selected scenario that can run here; the others are entered with the reason.
 async fn scenarios(lab: &Arc<Lab>, probes: &[Probe]) {
     let Lab { plan, catalogue, ledger, .. } = &**lab;
@@ -315,99 +363,17 @@ impl cucumber::Parser<()> for Parsed {
     }
 }
 
-/// Writes the reports; returns the exit.
-fn conclude(plan: &Plan, mut report: Report, interrupted: bool) -> anyhow::Result<Exit> {
-    let exit = if interrupted { Exit::Interrupted } else { report.verdict() };
-    report.exit = exit.code();
-    report.write(&plan.report_dir)?;
-    junit::write(&report, &plan.report_dir)?;
-    show(plan, &report, exit);
-    Ok(exit)
-}
-
-/// Writes the report on defects, and prints it.
-fn tell(plan: &Plan, mut report: MutantReport, interrupted: bool) -> anyhow::Result<Exit> {
-    let exit = if interrupted { Exit::Interrupted } else { report.exit() };
-    report.exit = exit.code();
-    report.write(&plan.report_dir)?;
-    board::say(&table::render(&report));
-    board::say(&table::last_line(&report));
-    Ok(exit)
-}
-
-/// Every selected scenario in the order of the files, and then what ran beside it, again; one that an interruption left out was skipped by the operator.
-fn in_order(catalogue: &Catalogue, mut done: Vec<Record>) -> Vec<Record> {
-    let interrupted = || Some("interrupted before its end".to_owned());
-    let mut all: Vec<_> = catalogue
-        .entries
-        .iter()
-        .map(|entry| {
-            let found = done.iter().position(|record| record.id == entry.id);
-            found.map_or_else(|| entry.record(Verdict::Skipped, interrupted()), |at| done.remove(at))
-        })
-        .collect();
-    all.extend(done);
-    all
-}
-
-fn show(plan: &Plan, report: &Report, exit: Exit) {
-    let dir = plan.report_dir.strip_prefix(&plan.root).unwrap_or(&plan.report_dir).display().to_string();
-    print(report, exit, (&dir, &again(plan)));
-}
-
-/// Arguments that a scenario of a run is played again with.
-fn again(plan: &Plan) -> String {
-    let args = &plan.args;
-    let mut words = format!("--seed {}", plan.seed_text());
-    if let Some(chaos) = args.chaos {
-        words.push_str(&format!(" --chaos {chaos:x}"));
-    }
-    if args.randomize_names {
-        words.push_str(" --randomize-names");
-    }
-    if let Some(times) = args.stress {
-        words.push_str(&format!(" --stress {times}"));
-    }
-    if let Some(sut) = &args.sut {
-        words.push_str(&format!(" --sut {}", sut.display()));
-    }
-    if let Some(kubeconfig) = &args.kubeconfig {
-        words.push_str(&format!(" --kubeconfig {}", kubeconfig.display()));
-        words.extend(args.image.iter().map(|image| format!(" --image {image}")));
-        words.extend(args.agent_image.iter().map(|agent| format!(" --agent-image {agent}")));
-    }
-    words.push_str(&args.on.to_string());
-    if args.container {
-        words.push_str(" --container");
-    }
-    words
-}
-
-/// Prints what a report says. `again` are arguments that a scenario is played again with.
-pub(crate) fn print(report: &Report, exit: Exit, (dir, again): (&str, &str)) {
-    for record in &report.scenarios {
-        for note in &record.notes {
-            board::say(&format!("  {note}"));
-        }
-    }
-    for record in &report.scenarios {
-        if matches!(record.verdict, Verdict::Fail | Verdict::Flaky | Verdict::Inconclusive) {
-            board::say(&board::failure(record, dir, again));
-        }
-    }
-    let lacks = lacks::render(&report.lacks);
-    if !lacks.is_empty() {
-        board::say(&lacks);
-    }
-    board::say(&board::summary(&report.totals, report.seconds, exit));
-    board::say(&board::last_line(&report.totals));
+/// Every selected scenario in the order of the files, before it has ended.
+fn blank(catalogue: &Catalogue, verdict: Verdict, reason: &str) -> Vec<Record> {
+    catalogue.entries.iter().map(|entry| entry.record(verdict, Some(reason.to_owned()))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use crate::cli::Selection;
+    use crate::cli::{RunArgs, Selection};
+    use crate::conclusion::folded;
 
     use super::*;
 
@@ -443,7 +409,7 @@ Feature: The harness itself
 ";
 
     fn plan(root: &Path, retries: Option<u16>) -> Arc<Plan> {
-        let sut = Sut::of_cluster();
+        let sut = Sut::of_cluster(&[]);
         Arc::new(Plan {
             args: RunArgs { retries, ..RunArgs::default() },
             root: root.to_owned(),
@@ -455,6 +421,8 @@ Feature: The harness itself
             workload: PathBuf::new(),
             seed: 1,
             jobs: 2,
+            checkout: None,
+            journal: None,
         })
     }
 
@@ -468,7 +436,7 @@ Feature: The harness itself
         let plan = plan(root.path(), retries);
         let lab = Lab::new(Arc::clone(&plan), Arc::clone(&catalogue), ledger.clone(), None, Arc::default());
         played(&lab, &probes).await;
-        folded(&plan.args, in_order(&catalogue, ledger.records()))
+        folded(&plan.args, in_order(blank(&catalogue, Verdict::Skipped, LEFT_OUT), ledger.records()))
     }
 
     #[tokio::test]
@@ -527,7 +495,7 @@ Feature: The harness itself
         std::fs::create_dir_all(root.path().join("features")).unwrap();
         std::fs::write(root.path().join("features/self.feature"), FEATURE).unwrap();
         let catalogue = Catalogue::read(root.path(), &Selection::default()).unwrap();
-        let records = in_order(&catalogue, Vec::new());
+        let records = in_order(blank(&catalogue, Verdict::Skipped, LEFT_OUT), Vec::new());
         assert!(records.iter().all(|record| record.verdict == Verdict::Skipped));
         assert_eq!(records.len(), 8);
     }

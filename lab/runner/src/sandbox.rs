@@ -13,13 +13,14 @@ use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use nix::sched::CloneFlags;
+use nix::sys::signal::Signal;
 use nix::unistd::geteuid;
 
 use crate::carried::SELF;
@@ -33,8 +34,41 @@ const HELLO: Duration = Duration::from_secs(20);
 const NAMESPACES: CloneFlags =
     CloneFlags::CLONE_NEWNS.union(CloneFlags::CLONE_NEWNET).union(CloneFlags::CLONE_NEWPID);
 
+/// End of a sandbox.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Its process returned an exit.
+    Itself(Exit),
+    /// Its process was ended, and wrote no report.
+    Early(Early),
+}
+
+/// End of a process that was ended.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Early {
+    /// Cause: `the lab's process was killed by SIGKILL`.
+    pub cause: String,
+    /// True if the user ended it.
+    pub interrupted: bool,
+}
+
+impl Ended {
+    /// Exit of a task that leaves nothing to report.
+    #[must_use]
+    pub fn exit(self) -> Exit {
+        match self {
+            Self::Itself(exit) => exit,
+            Self::Early(Early { interrupted: true, .. }) => Exit::Interrupted,
+            Self::Early(Early { cause, .. }) => {
+                eprintln!("cnilab: {cause}");
+                Exit::Inconclusive
+            }
+        }
+    }
+}
+
 /// Runs a task in a sandbox.
-pub fn run(task: Task) -> anyhow::Result<Exit> {
+pub fn run(task: Task) -> anyhow::Result<Ended> {
     let signals = Signals::block().context("cannot take over signals")?;
     let privilege = enter();
     let (ours, theirs) = UnixStream::pair().context("no socket pair")?;
@@ -85,15 +119,28 @@ fn hand_over(mut socket: UnixStream, orders: &Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Exit of a run, from its child's exit status.
-fn outcome(child: &mut Child, interrupted: bool) -> anyhow::Result<Exit> {
+/// End of a run, from its child's exit status.
+fn outcome(child: &mut Child, interrupted: bool) -> anyhow::Result<Ended> {
     let status = child.wait()?;
     Ok(match status.code().and_then(Exit::from_code) {
-        Some(exit) => exit,
-        None if interrupted => Exit::Interrupted,
-        None => {
-            eprintln!("cnilab: the sandbox ended with {status}");
-            Exit::Inconclusive
-        }
+        Some(exit) => Ended::Itself(exit),
+        None => Ended::Early(Early { cause: format!("the lab's process {}", cause(status)), interrupted }),
     })
+}
+
+fn cause(status: ExitStatus) -> String {
+    let signal = status.signal().and_then(|number| Signal::try_from(number).ok());
+    signal.map_or_else(|| format!("ended with {status}"), |signal| format!("was killed by {signal}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_process_that_wrote_no_report_has_its_cause() {
+        let cause = |raw| cause(ExitStatus::from_raw(raw));
+        assert_eq!(cause(9), "was killed by SIGKILL");
+        assert_eq!(cause(101 << 8), "ended with exit status: 101");
+    }
 }

@@ -2,26 +2,29 @@
 //! From the command line to what it asks for. What a run needs is decided and built here, before any namespace exists.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 use nix::unistd::Pid;
+use rustix::rand::GetRandomFlags;
 
 use crate::binaries::AGENT;
 use crate::catalogue::Catalogue;
 use crate::cli::{BuildArgs, Cli, Command, RunArgs, Selection, Version};
 use crate::exit::{Exit, Usage};
+use crate::journal::Journal;
 use crate::locate::Workspace;
 use crate::mutants::{self, weave};
 use crate::plan::{Mutants, Parts, Place, Plan, Privilege, Sut, Task, WantedCluster};
-use crate::sandbox::{self, ids, inside};
+use crate::sandbox::{self, Ended, ids, inside};
 use crate::sealed::Sealed;
+use crate::suite::Checkout;
 use crate::tier::SessionError;
 use crate::tier::started::{self, WORKLOAD};
 use crate::{
-    alone, archive, board, carried, components, doctor, list, merge, pack, report, run, sut, tier, up,
-    vocabulary,
+    alone, archive, board, carried, components, doctor, list, merge, pack, report, run, salvage, sut, tier,
+    up, vocabulary,
 };
 
 /// Scenarios at a time, per core: most of a scenario's time is waiting. Fewer leave cores idle, and what waits for a core is late for its
@@ -54,7 +57,7 @@ pub fn start(cli: Cli) -> anyhow::Result<Exit> {
         Command::Steps { word } => steps(&word),
         Command::Doctor { strict } => {
             let without_musl = if carried::is_carrying() { None } else { sut::without_musl() };
-            sandbox::run(Task::Doctor { strict, without_musl })
+            sandbox::run(Task::Doctor { strict, without_musl }).map(Ended::exit)
         }
         Command::Inside => inside::main(perform),
         #[cfg(feature = "container")]
@@ -74,12 +77,14 @@ async fn perform(task: Task, place: Place) -> anyhow::Result<Exit> {
             if let Some((suite, workload)) = &suite {
                 (plan.root, plan.workload) = (suite.path().to_owned(), workload.clone());
             }
+            // Before any child that would inherit it.
+            let journal = plan.journal.map(Journal::inherited).transpose()?;
             let (mut sealed, drawn) = (Sealed::default(), plan.drawn());
             if place.is_sandbox() && plan.real.is_none() {
                 sealed = Sealed::take(&mut plan.sut, &mut plan.workload, drawn)?;
                 alone::ask_versions(&mut plan.sut).await;
             }
-            Box::pin(run::run(*plan, place, sealed)).await
+            Box::pin(run::run(*plan, place, sealed, journal)).await
         }
         Task::Up(mut plan) => {
             if let Some((_, workload)) = &suite {
@@ -151,6 +156,7 @@ fn pack(to: &Path) -> anyhow::Result<Exit> {
 }
 
 fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
+    args.command = std::env::args().skip(1).collect();
     let workspace = Workspace::find()?;
     if args.on.real {
         args.image = Some(started::reference(WORKLOAD));
@@ -175,7 +181,7 @@ fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
     let catalogue = select(Catalogue::of(&workspace.root, &args))?;
     let mutants = defects(&args, &workspace, &catalogue)?;
     if is_guest {
-        return against_a_cluster(args, &workspace, Sut::of_cluster());
+        return against_a_cluster(args, &workspace, Sut::of_cluster(&[]));
     }
     with_product(args, workspace, mutants)
 }
@@ -250,12 +256,14 @@ fn in_a_sandbox(
             return Ok(Exit::Partial);
         }
     };
+    let checkout = Checkout::of(&workspace.root);
     // The sandbox unpacks it once more, where nothing of it can stay.
     drop(workspace.carried.take());
     let built = args.sut.is_none() && args.mutant.is_none();
-    let exit = sandbox::run(Task::Run(Box::new(Plan {
+    let journal = Journal::create().context("no memory file for verdicts")?;
+    let plan = Plan {
         jobs: jobs(&args),
-        seed: args.seed.unwrap_or_else(new_seed),
+        seed: seed(&args)?,
         args,
         root: workspace.root,
         report_dir,
@@ -264,9 +272,16 @@ fn in_a_sandbox(
         mutants,
         real,
         workload,
-    })));
+        checkout,
+        journal: Some(journal.number()),
+    };
+    let begun = Instant::now();
+    let ended = sandbox::run(Task::Run(Box::new(plan.clone())));
     started::ended();
-    exit
+    match ended? {
+        Ended::Early(early) => salvage::report(&plan, &journal, early, begun.elapsed().as_secs_f64()),
+        ended => Ok(ended.exit()),
+    }
 }
 
 /// A run against somebody's cluster. Nothing of it happens on this machine but that the product renders its manifests.
@@ -274,9 +289,11 @@ fn against_a_cluster(args: RunArgs, workspace: &Workspace, sut: Sut) -> anyhow::
     let (report_dir, _held) = report::of_run(&args, workspace)?;
     let plan = Plan {
         jobs: jobs(&args),
-        seed: args.seed.unwrap_or_else(new_seed),
+        seed: seed(&args)?,
         report_dir,
         args,
+        checkout: Checkout::of(&workspace.root),
+        journal: None,
         root: workspace.root.clone(),
         without_musl: None,
         sut,
@@ -287,7 +304,7 @@ fn against_a_cluster(args: RunArgs, workspace: &Workspace, sut: Sut) -> anyhow::
     let reason = "the scenarios run in a cluster".to_owned();
     let place = Place { privilege: Privilege::Denied { reason }, outer_pid: std::process::id() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    let ended = runtime.block_on(Box::pin(crate::run::run(plan, place, Sealed::default())));
+    let ended = runtime.block_on(Box::pin(crate::run::run(plan, place, Sealed::default(), None)));
     match ended {
         Err(error) if matches!(error.downcast_ref(), Some(SessionError::Kubeconfig { .. })) => {
             Err(error.context(Usage("--kubeconfig".to_owned())))
@@ -321,8 +338,12 @@ fn default_jobs() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from) * JOBS_PER_CORE
 }
 
-/// Sixteen bits that differ from run to run: enough to tell runs apart, short enough to read out.
-fn new_seed() -> u32 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (now.subsec_nanos() ^ std::process::id().rotate_left(7)) & 0xffff
+/// The seed of a run: that of the command line, or one of the kernel's.
+fn seed(args: &RunArgs) -> anyhow::Result<u32> {
+    if let Some(seed) = args.seed {
+        return Ok(seed);
+    }
+    let mut bytes = [0; 4];
+    rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty()).context("no random seed")?;
+    Ok(u32::from_ne_bytes(bytes))
 }

@@ -14,7 +14,7 @@ pub mod outcome;
 mod page;
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
@@ -23,6 +23,7 @@ pub use outcome::{Cell, Measured, Outcome};
 pub use page::page;
 
 use crate::cli::Wanted;
+use crate::directory;
 
 /// Directory of all sweeps.
 const SWEEPS: &str = "scenarios/sweeps";
@@ -212,12 +213,10 @@ pub fn tell(
     measured.cells.sort_by_key(place);
     let json = measured.json()?;
     let svg = draw::svg(&sweep, &measured);
-    let inside = [("sweep.json", json.as_str()), ("sweep.svg", svg.as_str())];
-    let mut files: Vec<(PathBuf, &str)> =
-        inside.into_iter().map(|(name, text)| (report_dir.join(name), text)).collect();
-    files.extend(wanted.write.clone().map(|path| (path, json.as_str())));
-    for (path, text) in files {
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    directory::write(report_dir, "sweep.json", json.as_bytes())?;
+    directory::write(report_dir, "sweep.svg", svg.as_bytes())?;
+    if let Some(path) = &wanted.write {
+        std::fs::write(path, &json).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(table::render(&measured))
 }

@@ -19,6 +19,7 @@ use crate::cli::{Choice, Format, UpArgs};
 use crate::exit::{Exit, Usage};
 use crate::locate::Workspace;
 use crate::plan::{Place, Privilege, Task, UpPlan, WantedCluster};
+use crate::sandbox::Ended;
 use crate::termination::Termination;
 use crate::tier::started::{self, WORKLOAD};
 use crate::tier::{Standing, netns};
@@ -66,9 +67,9 @@ pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
         }
     };
     let plan = UpPlan { args, kubeconfig, sut, workload, real, listener: listener.as_raw_fd() };
-    let exit = sandbox::run(Task::Up(Box::new(plan)));
+    let ended = sandbox::run(Task::Up(Box::new(plan)));
     started::ended();
-    exit
+    ended.map(Ended::exit)
 }
 
 /// Inside of the sandbox: starts the cluster and keeps it until a signal comes.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use cucumber::gherkin;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::exit::Exit;
 
@@ -113,6 +113,11 @@ impl From<gherkin::StepType> for StepKind {
     }
 }
 
+/// Serializes seconds to the millisecond: a number of few digits is read back as it was written.
+pub(crate) fn milliseconds<S: Serializer>(seconds: &f64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64((seconds * 1000.0).round() / 1000.0)
+}
+
 /// Duration of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -120,6 +125,7 @@ pub struct StepTime {
     /// Its text, with the keyword.
     pub step: String,
     /// Wall-clock time; of concurrent scenarios each counts the waiting for the others.
+    #[serde(serialize_with = "milliseconds")]
     pub seconds: f64,
 }
 
@@ -165,6 +171,7 @@ pub struct Record {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_kind: Option<StepKind>,
     /// Duration, of all runs together.
+    #[serde(serialize_with = "milliseconds")]
     pub seconds: f64,
     /// Steps that ran, those of the background first, each with its duration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -178,6 +178,42 @@ fn an_interrupted_run_says_so_and_leaves_nothing() {
     assert_eq!(machine(), before);
 }
 
+/// The first process of the sandbox of a run.
+fn inner(outer: &Child) -> Pid {
+    let pid = outer.id();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    Pid::from_raw(children.trim().parse().unwrap())
+}
+
+#[test]
+fn verdicts_outlive_the_process_that_gave_them() {
+    let sut = binaries();
+    let report = tempfile::tempdir().unwrap();
+    let mut lab = lab(report.path(), sut);
+    lab.args(["--jobs", "1"]);
+    let mut outer = lab.spawn().unwrap();
+    let mut stdout = BufReader::new(outer.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert!(line.starts_with("cnilab "), "{line}");
+    if geteuid().is_root() {
+        stdout.read_line(&mut line).unwrap();
+        assert!(line.contains("  pass  "), "{line}");
+    }
+    kill(inner(&outer), Signal::SIGKILL).unwrap();
+    let status = outer.wait().unwrap();
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    let (exit, totals) = verdict(report.path());
+    assert_eq!((status.code(), exit), (Some(3), 3), "{rest}");
+    assert!(totals["inconclusive"].as_u64().unwrap() > 0, "{totals}");
+    assert!(!geteuid().is_root() || totals["pass"].as_u64().unwrap() > 0, "{totals}");
+    let text = fs::read_to_string(report.path().join("report.json")).unwrap();
+    assert!(text.contains("the lab's process was killed by SIGKILL before its end"), "{text}");
+    let junit = fs::read_to_string(report.path().join("junit.xml")).unwrap();
+    assert!(junit.contains("<error ") && !junit.contains("errors=\"0\""), "{junit}");
+}
+
 #[test]
 fn a_run_that_is_interrupted_in_the_middle_reports_what_it_did_not_do() {
     let sut = binaries();

@@ -33,6 +33,8 @@ pub enum Answer {
     Ended(CniAnswer),
     /// Content of a file.
     Content(Bytes),
+    /// Digest of a file.
+    Digest(Digest),
     /// Entries of a directory.
     Entries(Vec<Entry>),
     /// Whatever happens from now on will be told.
@@ -55,6 +57,15 @@ pub enum Answer {
     Network(LiveNetwork),
     /// A line each.
     Differences(Vec<String>),
+}
+
+/// Digest of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest {
+    /// SHA-256, in hexadecimal.
+    pub sha256: String,
+    /// True if it has the text of the order.
+    pub has_text: bool,
 }
 
 impl Answer {

@@ -34,6 +34,13 @@ pub enum Work {
         /// File.
         path: PathBuf,
     },
+    /// Hashes a file: [`super::Answer::Digest`].
+    Digest {
+        /// File.
+        path: PathBuf,
+        /// A text that it may have.
+        text: String,
+    },
     /// Lists a directory: [`super::Answer::Entries`], by name.
     List {
         /// Directory.
@@ -181,6 +188,7 @@ impl Work {
     pub fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
         match self {
             Self::Read { path }
+            | Self::Digest { path, .. }
             | Self::List { path }
             | Self::Look { path }
             | Self::Write { path, .. }
@@ -220,6 +228,7 @@ impl Work {
             | Self::Lock { .. }
             | Self::Signal { .. } => true,
             Self::Read { .. }
+            | Self::Digest { .. }
             | Self::List { .. }
             | Self::Look { .. }
             | Self::Watch { .. }
@@ -242,6 +251,7 @@ impl fmt::Display for Work {
         match self {
             Self::Run(run) => write!(out, "run {}", run.words.join(" ")),
             Self::Read { path } => write!(out, "read {}", path.display()),
+            Self::Digest { path, .. } => write!(out, "hash {}", path.display()),
             Self::List { path } => write!(out, "list {}", path.display()),
             Self::Look { path } => write!(out, "look at {}", path.display()),
             Self::Write { path, .. } => write!(out, "write {}", path.display()),

@@ -4,16 +4,16 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use anyhow::Context as _;
 use serde::Serialize;
 
+use crate::directory;
 use crate::exit::Exit;
 use crate::plan::Mutants;
 use crate::report::Header;
 use crate::verdict::{Record, StepKind, Totals, Verdict};
 
 /// The version of the report's shape; raised when a field changes its meaning.
-const SCHEMA: u32 = 4;
+const SCHEMA: u32 = 5;
 
 /// True if a scenario failed where it may catch a defect: at an expectation, and at the one that the catalogue names.
 fn is_asked(played: &Record, named: Option<&str>) -> bool {
@@ -218,9 +218,8 @@ impl MutantReport {
     }
 
     pub fn write(&self, dir: &Path) -> anyhow::Result<()> {
-        let path = dir.join("mutants.json");
         let json = serde_json::to_string_pretty(self)? + "\n";
-        std::fs::write(&path, json).with_context(|| format!("cannot write {}", path.display()))
+        directory::write(dir, "mutants.json", json.as_bytes())
     }
 }
 

@@ -11,8 +11,7 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
-use super::outcome;
-use crate::exit::Exit;
+use super::{Ended, outcome};
 
 /// Deadline of an interrupted run's reports.
 const GRACE: Duration = Duration::from_secs(10);
@@ -32,7 +31,7 @@ impl Signals {
     }
 
     /// Waits for the end of the child. The first signal asks it to end, the second or a lapse of time makes it.
-    pub(super) fn wait_for(self, child: &mut Child) -> anyhow::Result<Exit> {
+    pub(super) fn wait_for(self, child: &mut Child) -> anyhow::Result<Ended> {
         let pid = Pid::from_raw(i32::try_from(child.id())?);
         let mut deadline: Option<Instant> = None;
         loop {

@@ -297,7 +297,7 @@ mod tests {
         let workspace = Workspace { root, target: lab.clone(), lab, carried: Some(suite) };
         let asked =
             WantedCluster { nodes: 1, choice: Choice::default(), api: NodeApi::default(), record: None };
-        let gathered = gather(&workspace, &asked, &Sut::of_cluster(), Path::new(""), &workspace.lab);
+        let gathered = gather(&workspace, &asked, &Sut::of_cluster(&[]), Path::new(""), &workspace.lab);
         let refused = gathered.map(drop).unwrap_err().to_string();
         assert!(refused.contains("`cargo lab` in a workspace"), "{refused}");
     }

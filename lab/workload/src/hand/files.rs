@@ -9,8 +9,9 @@ use std::os::unix::fs::{
 };
 use std::path::{Path, PathBuf};
 
-use cluster::hand::{Answer, Bytes, Entry, Kind, Network, Work, Writing};
+use cluster::hand::{Answer, Bytes, Digest, Entry, Kind, Network, Work, Writing};
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+use sha2::{Digest as _, Sha256};
 
 use super::{Asker, place};
 
@@ -18,6 +19,7 @@ use super::{Asker, place};
 pub(crate) fn carry_out(work: Work) -> io::Result<Answer> {
     match work {
         Work::Read { path } => return Ok(Answer::Content(Bytes(fs::read(path)?))),
+        Work::Digest { path, text } => return Ok(Answer::Digest(digest(&fs::read(path)?, text.as_bytes()))),
         Work::List { path } => return Ok(Answer::Entries(list(&path)?)),
         Work::Look { path } => {
             let name = path.file_name().unwrap_or(path.as_os_str());
@@ -65,6 +67,12 @@ pub(crate) async fn hold(path: PathBuf, asker: Asker, stopped: Option<PipeReader
         Ok(Answer::Done)
     };
     place::inside(Network::Node, work).await?
+}
+
+fn digest(content: &[u8], text: &[u8]) -> Digest {
+    let sha256 = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+    let has_text = !text.is_empty() && content.windows(text.len()).any(|window| window == text);
+    Digest { sha256, has_text }
 }
 
 fn list(path: &Path) -> io::Result<Vec<Entry>> {
@@ -131,4 +139,16 @@ fn set_immutable(path: &Path, immutable: bool) -> io::Result<()> {
     let mut flags = ioctl_getflags(&file)?;
     flags.set(IFlags::IMMUTABLE, immutable);
     Ok(ioctl_setflags(&file, flags)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_digest_of_its_content_and_a_text_or_not() {
+        let of = |text: &str| digest(b"abc", text.as_bytes());
+        assert_eq!(of("bc").sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!((of("bc").has_text, of("cb").has_text, of("").has_text), (true, false, false));
+    }
 }
