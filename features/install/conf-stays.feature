@@ -26,7 +26,7 @@ Feature: The .conf of one plugin stays its owner's, and a list of our own is rea
     Given the node agent is ready
     When the DaemonSet is deleted
     Then nothing of ours is left on the node
-    And the configuration "10-lab-istio-cni.conflist" is not there
+    And the configuration "10-lab-istio-cni.conflist" is not there for 2 s
     And the conflist "10-lab.conf" is as it was, byte for byte
 
   @mutant:copy-not-followed
@@ -52,7 +52,7 @@ Feature: The .conf of one plugin stays its owner's, and a list of our own is rea
   Scenario: The copy is removed with the .conf
     Given the node agent is ready
     When somebody removes "10-lab.conf"
-    Then the configuration "10-lab-istio-cni.conflist" is not there
+    Then the configuration "10-lab-istio-cni.conflist" is not there for 2 s
     And the node agent is not ready: "no runtime would find a valid network configuration"
     When somebody restores "10-lab.conf"
     Then the node agent becomes ready within 10 s
@@ -63,7 +63,7 @@ Feature: The .conf of one plugin stays its owner's, and a list of our own is rea
     Given the node agent is ready
     When the node agent is killed
     And somebody removes "10-lab.conf"
-    Then the configuration "10-lab-istio-cni.conflist" is not there
+    Then the configuration "10-lab-istio-cni.conflist" is not there for 2 s
     When somebody restores "10-lab.conf"
     Then the conflist "10-lab-istio-cni.conflist" lists "lab-net, istio-cni" within 10000 ms
 
@@ -76,7 +76,7 @@ Feature: The .conf of one plugin stays its owner's, and a list of our own is rea
       """
     When the node agent is deployed
     Then the node agent becomes ready within 10 s
-    And the configuration "10-lab.conflist" is not there
+    And the configuration "10-lab.conflist" is not there for 2 s
     And the conflist "10-lab-istio-cni.conflist" lists "lab-net, istio-cni"
 
   @mutant:fight-untold

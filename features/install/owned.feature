@@ -21,9 +21,9 @@ Feature: A list of our own repeats the primary's and follows it (istio-60882; in
   @mutant:others-forgotten @mutant:copies-unmarked
   Scenario: Under another name it is made of the primary's again, and the former one goes
     When its ConfigMap sets "ISTIO_OWNED_CNI_CONFIG_FILENAME" to "03-ours.conflist"
-    Then the configuration "02-istio-cni.conflist" is not there
+    Then the configuration "02-istio-cni.conflist" is not there for 2 s
     When its ConfigMap sets "ISTIO_OWNED_CNI_CONFIG_FILENAME" to "01-ours.conflist"
-    Then the configuration "03-ours.conflist" is not there
+    Then the configuration "03-ours.conflist" is not there for 2 s
     And the conflist "01-ours.conflist" lists "lab-net, istio-cni"
     And the conflist "10-lab.conflist" is as it was
     When somebody adds "x-more" = 1 to "10-lab.conflist"
@@ -32,9 +32,9 @@ Feature: A list of our own repeats the primary's and follows it (istio-60882; in
   @mutant:others-forgotten @mutant:copies-unmarked
   Scenario: It goes when our entry is to be in the primary's
     When its ConfigMap sets "ISTIO_OWNED_CNI_CONFIG_FILENAME" to "01-ours.conflist"
-    Then the configuration "02-istio-cni.conflist" is not there
+    Then the configuration "02-istio-cni.conflist" is not there for 2 s
     When its ConfigMap sets "ISTIO_OWNED_CNI_CONFIG" to "false"
-    Then the configuration "01-ours.conflist" is not there
+    Then the configuration "01-ours.conflist" is not there for 2 s
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 5000 ms
 
   @mutant:others-forgotten

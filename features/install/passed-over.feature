@@ -46,7 +46,7 @@ Feature: A file that no runtime can decode is no network (field S8)
     And the node agent is ready
     When somebody restores "00-alone.conf" 6 times, as soon as it is gone
     Then an event "CniConfigFight" says "somebody else keeps removing our entry from 10-lab.conflist"
-    And the configuration "00-alone.conf" is not there
+    And the configuration "00-alone.conf" is not there for 2 s
 
   @mutant:copy-name-taken
   Scenario: It has the name of a copy of the network's .conf, and stays

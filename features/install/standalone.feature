@@ -49,7 +49,7 @@ Feature: A file of our own, for Multus, never takes the place of another plugin'
     When the chart is applied again with "chained=true"
     Then another pod of the node agent is ready within 40 s
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
-    And the configuration "YYY-istio-cni.conf" is not there
+    And the configuration "YYY-istio-cni.conf" is not there for 2 s
     When "cart" starts
     Then TCP from "cart" to "outside" port 8080 passes 15001
 

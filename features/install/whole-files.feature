@@ -13,7 +13,7 @@ Feature: What is in a list stays as its writer wrote it (istio-27771; installer 
     When the DaemonSet is deleted
     Then the conflist "10-lab.conflist" is as it was, byte for byte
 
-  @mutant:written-in-place
+  @mutant:written-in-place @mutant:empty-list-first
   Scenario: A reader sees the old list or the new one
     Given the CNI directory is watched
     When the node agent is deployed

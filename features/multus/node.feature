@@ -62,7 +62,7 @@ Feature: Multus on the node, thin and thick (field S16)
     And the conflist "00-multus-istio-cni.conflist" lists "multus-shim, istio-cni"
     And the conflist "00-multus.conf" is as it was, byte for byte
     When somebody removes "00-multus.conf"
-    Then the configuration "00-multus-istio-cni.conflist" is not there
+    Then the configuration "00-multus-istio-cni.conflist" is not there for 2 s
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 5000 ms
     When the DaemonSet is deleted
     Then nothing of ours is left on the node
@@ -153,7 +153,7 @@ Feature: Multus on the node, thin and thick (field S16)
     And "/etc/cni/multus/net.d/istio-cni.conf" of the node contains "'type': 'istio-cni'"
     And the conflist "10-lab.conflist" is as it was
     When the DaemonSet is deleted
-    Then "/etc/cni/multus/net.d/istio-cni.conf" of the node is not there
+    Then "/etc/cni/multus/net.d/istio-cni.conf" of the node is not there for 2 s
 
   @mutant:binary-not-kept
   Scenario Outline: A pod that Multus <kind> attached outlives the agent, and can still be deleted
@@ -168,7 +168,7 @@ Feature: Multus on the node, thin and thick (field S16)
     And it runs
     Then TCP from "cart" to "outside" port 8080 passes 15001
     When the DaemonSet is deleted
-    Then "/etc/cni/multus/net.d/istio-cni.conf" of the node is not there
+    Then "/etc/cni/multus/net.d/istio-cni.conf" of the node is not there for 2 s
     And the plugin's binary is on the node
     And exposure of pod "cart" was 0
     When it is deleted

@@ -46,7 +46,7 @@ Feature: Our entry is chained to the networks that clusters have (field 4; S8 an
     When it is deleted
     And the DaemonSet is deleted
     Then the conflist "<file>" is as it was, byte for byte
-    And the configuration "<copy>" is not there
+    And the configuration "<copy>" is not there for 2 s
 
     Examples:
       | network        | file                   | copy                                 | plugin              |

@@ -20,6 +20,14 @@ Feature: The agent's metrics have upstream's names
     Then its metrics have "istio_cni_installs_total{result='SUCCESS'} 1"
     And its metrics have "millrace_heal_seconds_count 0"
 
+  @millrace @mutant:add-untimed
+  Scenario: What the plugin adds to a pod's start takes time
+    Given the node agent is ready
+    And pod "cart" of the mesh
+    When "cart" starts
+    Then it runs
+    And its metrics have "millrace_add_seconds_sum{phase='whole',result='redirected'}" above zero
+
   @mutant:failures-counted-once
   Scenario: A failure that lasts is counted again and again
     Given the primary CNI has yet to write its list

@@ -22,7 +22,7 @@ Feature: Only the pod that was seen broken is deleted
     And the node agent asks for a delete of pods, and is answered 409
     Then it goes
     And the node agent tells of it: DeleteBrokenPod, "pod detected as broken, deleted"
-    And the node agent tells of it no DeleteBrokenPod, "failed to delete it"
+    And the node agent tells of it no DeleteBrokenPod, "failed to delete it" for 3 s
     And its metrics have "istio_cni_repair_pods_repaired_total{type='delete',result='fail'} 0"
     And nothing of pod "cart" has run, and nothing got past
 
@@ -33,7 +33,7 @@ Feature: Only the pod that was seen broken is deleted
     And the API server answers 409 on a delete of pods the first 5 times
     When the node agent is deployed
     Then it goes
-    And the node agent tells of it no DeleteBrokenPod, "failed to delete it"
+    And the node agent tells of it no DeleteBrokenPod, "failed to delete it" for 3 s
     And its metrics have "istio_cni_repair_pods_repaired_total{type='delete',result='fail'} 0"
     And nothing of pod "cart" has run, and nothing got past
 

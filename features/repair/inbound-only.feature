@@ -12,6 +12,6 @@ Feature: A pod that redirects inbound traffic only is proven repaired as well
     And it came up unredirected
     When the node agent is deployed
     Then the node agent tells of it: RepairedBrokenPod
-    And the node agent tells of it no RepairUnproven
+    And the node agent tells of it no RepairUnproven for 3 s
     And its metrics have "istio_cni_repair_pods_repaired_total{type='repair',result='success'} 1"
     And exposure of pod "cart" was 0

@@ -15,8 +15,8 @@ Feature: Pods that repair cannot help (istio-49210; field S2)
     When the node agent is deployed
     Then the node agent tells of it: UnrepairableBrokenPod, "restartPolicy: Never"
     And its metrics have "millrace_unrepairable_pods_total{reason='restart_policy_never'} 1"
-    And the node agent tells of it no RepairedBrokenPod
-    And the node agent has written pods' "nothing"
+    And the node agent tells of it no RepairedBrokenPod for 3 s
+    And the node agent has written pods' "nothing", and nothing else for 3 s
     And nothing of pod "job" has run, and nothing got past
 
   @mutant:jobs-repaired
@@ -25,7 +25,7 @@ Feature: Pods that repair cannot help (istio-49210; field S2)
     When the node agent is deployed
     Then the node agent tells of it: UnrepairableBrokenPod, "restartPolicy: Never"
     And the node agent tells of it: <reason>
-    And the node agent has written pods' "<writes>"
+    And the node agent has written pods' "<writes>", and nothing else for 3 s
     And nothing of pod "job" has run, and nothing got past
 
     Examples:

@@ -19,5 +19,5 @@ Feature: A pod that starts before the node agent (istio-55913; field S1)
     And TCP from "cart" to "outside" port 8080 passes 15001
     And its metrics have "istio_cni_repair_pods_repaired_total{type='repair',result='success'} 1"
     And its metrics have "millrace_broken_to_redirected_seconds_count 1"
-    And the node agent has written pods' "nothing"
+    And the node agent has written pods' "nothing", and nothing else for 3 s
     And exposure of pod "cart" was 0

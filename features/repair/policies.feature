@@ -16,7 +16,7 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
     And it came up unredirected
     When the node agent is deployed
     Then the node agent tells of it: <reason>, "<text>"
-    And the node agent has written pods' "<writes>"
+    And the node agent has written pods' "<writes>", and nothing else for 3 s
     And the node agent has used its rights on pods
     And <got past>
 
@@ -56,7 +56,7 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
     And it came up unredirected
     When the node agent is deployed
     Then the node agent tells of it: <reason>, "<text>"
-    And the node agent has written pods' "<writes>"
+    And the node agent has written pods' "<writes>", and nothing else for 3 s
     And the node agent has used its rights on pods
     And <got past>
 

@@ -13,9 +13,9 @@ Feature: A pod in a guest is never called redirected
     Then the node agent tells of it: SandboxedRuntime, "runtime class kata-qemu runs this pod in a guest"
     And its metrics have "millrace_sandboxed_pods 1"
     And its metrics have "millrace_unredirected_pods 0"
-    And the node agent tells of it no RepairedBrokenPod
-    And the node agent tells of it no UnredirectedPod
-    And the node agent tells of it no AlreadyRedirected
+    And the node agent tells of it no RepairedBrokenPod for 3 s
+    And the node agent tells of it no UnredirectedPod for 1 s
+    And the node agent tells of it no AlreadyRedirected for 1 s
     And its namespace holds no rule
 
   @mutant:sandbox-unrecognised

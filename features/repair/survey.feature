@@ -36,7 +36,7 @@ Feature: Pods without validation that are not redirected
     When the node agent is deployed
     Then it goes
     And the node agent tells of it: EvictUnredirectedPod
-    And the node agent has written pods' "create pods/eviction"
+    And the node agent has written pods' "create pods/eviction", and nothing else for 3 s
 
   @mutant:differs-is-unredirected
   Scenario: Rules that redirect and differ are told apart, and left alone

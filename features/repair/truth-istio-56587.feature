@@ -14,6 +14,6 @@ Feature: Repaired is what was seen to redirect (istio-56587; field S5)
     Given its namespace keeps packets from being redirected
     When the node agent is deployed
     Then the node agent tells of it: RepairFailed, "did not meet the rule"
-    And the node agent tells of it no RepairedBrokenPod
+    And the node agent tells of it no RepairedBrokenPod for 3 s
     And its metrics have "istio_cni_repair_pods_repaired_total{type='repair',result='success'} 0"
     And nothing of pod "cart" has run, and nothing got past

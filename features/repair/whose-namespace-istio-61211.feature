@@ -16,7 +16,7 @@ Feature: Whose a namespace is (istio-61211; field S7)
     And no process is in its namespace
     When the node agent is deployed
     Then the node agent tells of it: RepairFailed, "neither the CNI result cache nor a process says whose it is"
-    And the node agent tells of it no RepairedBrokenPod
+    And the node agent tells of it no RepairedBrokenPod for 3 s
     And nothing of pod "cart" has run, and nothing got past
 
   @mutant:names-are-enough

@@ -20,4 +20,4 @@ Feature: A node that is short of memory evicts pods, and not its agent
     When the node has enough memory again
     Then 2 others run in their place
     And no event says that the node agent was evicted
-    And the node agent has written pods' "nothing"
+    And the node agent has written pods' "nothing", and nothing else for 3 s

@@ -7,6 +7,7 @@ Feature: Where the runtime passes no UID, a pod is not taken for its namesake
   Scenario: The watch has not told of the new pod
     Given the node's runtime is "cri-dockerd"
     And the node agent is ready
+    And the runtime has loaded "lab-net, istio-cni" within 5000 ms
     And the node agent follows the node's pods
     And pod "outside" outside the mesh
     And pod "cart" of the mesh

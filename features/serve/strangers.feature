@@ -8,6 +8,10 @@ Feature: Only root is told about pods
     And pod "cart" of the mesh
     And it runs
 
+  @mutant:socket-for-anybody
+  Scenario: Its file is root's
+    Then "/var/run/istio-cni/agent.sock" of the node has the mode 600 and is root's
+
   @mutant:stranger-served
   Scenario: Another user gets no answer, and root does
     When user 1000, who may open every file, asks the agent's socket:

@@ -29,4 +29,4 @@ Feature: A change from the primary's list to a file of our own leaves no node un
     Then an event "SettingRefused" says "CHAINED_CNI_PLUGIN="false" from the ConfigMap is not applied"
     And the node agent becomes ready within 20 s
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni"
-    And the configuration "istio-cni.conf" is not there
+    And the configuration "istio-cni.conf" is not there for 2 s

@@ -15,6 +15,6 @@ Feature: A rollback leaves nothing of what was rolled back (field S11)
     When the chart is applied again with "istioOwnedCNIConfig=false"
     Then another pod of the node agent is ready within 40 s
     And the conflist "10-lab.conflist" lists "lab-net, istio-cni" within 5000 ms
-    And the configuration "02-istio-cni.conflist" is not there
+    And the configuration "02-istio-cni.conflist" is not there for 2 s
     And TCP from "cart" to "outside" port 8080 passes 15001
     And exposure of pod "cart" was 0

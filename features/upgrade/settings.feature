@@ -73,11 +73,11 @@ Feature: A changed setting reaches the node without a restart
       | MOUNTED_CNI_NET_DIR | /elsewhere | another volume | other volumes |
       | MONITORING_PORT     | 15015      | another pod    | next start    |
 
-  @mutant:refused-setting-applied
+  @mutant:refused-setting-applied @mutant:warning-untyped
   Scenario: A repair policy whose right the agent lacks is refused
     Given the node agent is ready
     When its ConfigMap sets "MILLRACE_REPAIR_FALLBACK" to "delete"
-    Then an event "SettingRefused" says "the verb delete on pods"
+    Then an event "SettingRefused" of type Warning says "the verb delete on pods"
     And the node agent runs since its start
 
   @mutant:own-level-fixed

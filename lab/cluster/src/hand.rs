@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use answer::{Answer, Change, Digest, Done, Entry, Event, Kind, READY, Refusal};
+pub use answer::{Answer, Change, Digest, Done, Entry, Event, Found, Kind, READY, Refusal};
 pub use bytes::Bytes;
 pub use order::{Network, Order, Run, Signal, Work, Writing};
 pub use packet::{Count, Counts, Direction, Flow, Packet, Transport};
@@ -211,7 +211,13 @@ pub trait Hand: fmt::Debug + Send + Sync {
 
     /// Follows changes of a directory's entries, or of a file, from now on.
     async fn watch(&self, path: &Path) -> Handed<Changes> {
-        Ok(Changes(self.follow(Work::Watch { path: path.to_owned() }).await?))
+        Ok(Changes(self.follow(Work::Watch { path: path.to_owned(), plugins: None }).await?))
+    }
+
+    /// Follows changes of a configuration directory, and reads each configuration at its change, as a container runtime does.
+    async fn watch_networks(&self, directory: &Path, plugins: &Path) -> Handed<Changes> {
+        let work = Work::Watch { path: directory.to_owned(), plugins: Some(plugins.to_owned()) };
+        Ok(Changes(self.follow(work).await?))
     }
 
     /// Takes the shared lock of a file, which others may share and nobody has alone.

@@ -3,7 +3,7 @@
 //! traits; steps use nothing else, so a feature never names a tier.
 //!
 //! Plugin calls are here beside the traits; [`bounded`] has the bounds of output, [`identity`] what a report says of a node, [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
-//! container runtime, [`profile`] how runtimes differ, [`choice`] components of a cluster of real ones, [`condition`] what an object says of itself, [`network`] a pod's network from inside, [`node_plan`] what a scenario requires of its node, [`front`] what the API server is asked and
+//! container runtime, [`profile`] how runtimes differ, [`choice`] components of a cluster of real ones, [`condition`] what an object says of itself, [`conflist`] a network's configuration, [`network`] a pod's network from inside, [`node_plan`] what a scenario requires of its node, [`front`] what the API server is asked and
 //! how that goes wrong, [`hand`] how the lab's process on a node is spoken to, [`machines`] what is done to a node as a machine, [`leftovers`] what an end does not undo, [`kubelet`] and [`server`] what
 //! only the lab's own can be asked for.
 
@@ -15,6 +15,7 @@ pub mod chaos;
 #[expect(missing_docs, reason = "a doc line of a value would be help of the command line")]
 pub mod choice;
 pub mod condition;
+pub mod conflist;
 pub mod front;
 pub mod hand;
 pub mod identity;
@@ -56,7 +57,7 @@ pub use node_plan::{NodePlan, RuntimeConf};
 pub use profile::RuntimeProfile;
 pub use runtime::{
     AgentStandIn, BASE_PLUGIN, ChainFailure, Entering, Files, Installed, KUBECONFIG, Kernel, Lack, NodePaths,
-    PRIMARY, PodName, RuntimeCall, UnknownLack,
+    PRIMARY, PodName, Position, RuntimeCall, UnknownLack,
 };
 pub use server::Server;
 pub use traffic::{Answer, ProxyHop, Segment, Stray, StrayEnding, Traffic, Transport};
@@ -468,7 +469,7 @@ pub trait Workload: Send + Sync {
     async fn process(&self, container: &str) -> Result<Option<u32>, LabError>;
 
     /// Waits until a container has printed a line with this in it, and returns the line.
-    async fn said(&self, container: &str, fragment: &str) -> Result<String, LabError>;
+    async fn said(&self, container: &str, fragment: &str, from: Position) -> Result<String, LabError>;
 
     /// Output of the pod's containers, `container: line`, for evidence.
     async fn logs(&self) -> Result<Vec<String>, LabError>;

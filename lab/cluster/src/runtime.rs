@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,15 @@ pub enum RuntimeCall {
     Status,
     /// GC with exactly the running sandboxes as valid attachments.
     Gc,
+}
+
+/// Lines of a container's log that a look takes into account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    /// Of all its processes so far.
+    Ever,
+    /// Of the process that lives now, from this time on.
+    Since(SystemTime),
 }
 
 /// Namespace and name of a pod.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The near side against a scripted far side.
 
+use std::path::Path;
+
 use cluster::hand::{Bytes, Change, Event};
 use tokio::io::DuplexStream;
 
@@ -43,19 +45,26 @@ async fn an_answer_reaches_who_asked_whatever_the_order() {
 }
 
 #[tokio::test]
-async fn a_refusal_names_the_nodes_path_and_not_where_the_lab_keeps_it() {
+async fn a_refusal_names_the_path() {
     let hand = connected(async |theirs| {
         let (from, mut to) = tokio::io::split(theirs);
         let order = next(&mut BufReader::new(from).lines()).await;
-        assert_eq!(order.work, Work::Read { path: "/lab/node-1/etc/x".into() });
+        assert_eq!(order.work, Work::Read { path: "/etc/x".into() });
         let refusal = Refusal { errno: Some(2), why: "No such file or directory".to_owned() };
         say(&mut to, order.id, Err(refusal)).await;
     })
-    .await
-    .with_places(|path| Path::new("/lab/node-1").join(path.strip_prefix("/").unwrap()));
+    .await;
     let error = hand.read(Path::new("/etc/x")).await.unwrap_err();
     assert_eq!(error.to_string(), "cannot read /etc/x: No such file or directory");
     assert!(error.is_absence());
+}
+
+#[tokio::test]
+async fn a_path_that_leads_out_of_the_node_does_not_leave() {
+    let hand = connected(async |theirs| drop(theirs)).await;
+    let error = hand.read(Path::new("/etc/../../secret")).await.unwrap_err();
+    assert!(matches!(error, HandError::Lab(LabError::Harness { .. })), "{error:?}");
+    assert!(error.to_string().contains("`..` is in the path"), "{error}");
 }
 
 #[tokio::test]
@@ -64,7 +73,9 @@ async fn who_follows_hears_until_it_stops() {
         let (from, mut to) = tokio::io::split(theirs);
         let mut lines = BufReader::new(from).lines();
         let order = next(&mut lines).await;
-        let change = |name: &str| Answer::Change(Change { name: Some(name.to_owned()), event: Event::Came });
+        let change = |name: &str| {
+            Answer::Change(Change { name: Some(name.to_owned()), event: Event::Came, found: None })
+        };
         for answer in [Answer::Following, change("a"), change("b")] {
             say(&mut to, order.id, Ok(answer)).await;
         }

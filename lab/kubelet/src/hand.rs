@@ -27,7 +27,13 @@ impl NetnsNode {
         let workload = &self.options.binaries.workload;
         let mut command = Command::new(workload);
         let path = format!("{}:{}", self.options.binaries.sut.display(), crate::errand::PATH);
-        command.arg("hand").env_clear().envs(&self.options.binaries.sut_env).env("PATH", path);
+        command
+            .arg("hand")
+            .arg("--root")
+            .arg(self.host.root().0)
+            .env_clear()
+            .envs(&self.options.binaries.sut_env)
+            .env("PATH", path);
         command.kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let view = self.view.now();
@@ -41,10 +47,7 @@ impl NetnsNode {
         let (Some(from), Some(to)) = (child.stdout.take(), child.stdin.take()) else {
             return Err(failed("its streams are not there".to_owned()));
         };
-        let host = self.host.clone();
-        let hand =
-            Client::over(&self.name, from, to, child).await.map_err(|error| failed(error.to_string()))?;
-        Ok(hand.with_places(move |path| host.find(path)))
+        Client::over(&self.name, from, to, child).await.map_err(|error| failed(error.to_string()))
     }
 
     /// Ends the hand, and with it what it keeps busy.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::Timestamp;
-use cluster::bounded;
+use cluster::{Position, bounded};
 use tokio::sync::watch;
 
 use crate::error::Error;
@@ -17,9 +17,13 @@ const KEPT_LINES: usize = 1000;
 /// Retained lines of those dropped that may tell of an error: whoever judges a log needs them.
 pub(crate) const KEPT_ERRORS: usize = 1000;
 
-/// True for a line that may be one of level `error` or tell of a crash, in whichever form.
+/// True for a line that may be one of level `error` or worse, or tell of a crash, in whichever form.
 pub(crate) fn may_be_error(line: &str) -> bool {
-    ["error", "panic", "overflowed its stack"].iter().any(|word| line.contains(word))
+    const WORDS: [&str; 7] = ["err", "panic", "overflowed its stack", "fatal", "crit", "alert", "emerg"];
+    let line = line.to_ascii_lowercase();
+    // klog's header.
+    let is_klog = line.starts_with(['e', 'f']) && line.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
+    is_klog || WORDS.iter().any(|word| line.contains(word))
 }
 
 /// A line that a process printed.
@@ -78,6 +82,19 @@ impl Printed {
         self.runs != run || self.open == 0
     }
 
+    /// The first line from a position on that has this in it.
+    #[must_use]
+    pub fn find(&self, fragment: &str, from: Position) -> Option<&String> {
+        let is_meant = |line: &&Line| match from {
+            Position::Ever => true,
+            Position::Since(time) => {
+                line.run == self.runs && Timestamp::try_from(time).is_ok_and(|time| line.at >= time)
+            }
+        };
+        let mut lines = self.lines.iter().filter(is_meant).map(|line| &line.text);
+        lines.find(|text| text.contains(fragment))
+    }
+
     /// Lines from a place on, and the place after them. Places count all lines that were ever printed.
     pub fn since(&self, place: usize) -> (impl Iterator<Item = &Line>, usize) {
         let known = place.saturating_sub(self.dropped);
@@ -107,11 +124,8 @@ impl Output {
     ///
     /// # Errors
     /// There is none before the deadline.
-    pub async fn until(&self, fragment: &str, deadline: Duration) -> Result<String, Error> {
-        let find = |printed: &Printed| {
-            let mut lines = printed.lines.iter();
-            lines.find(|line| line.text.contains(fragment)).map(|line| line.text.clone())
-        };
+    pub async fn until(&self, fragment: &str, from: Position, deadline: Duration) -> Result<String, Error> {
+        let find = |printed: &Printed| printed.find(fragment, from).cloned();
         let mut printed = self.0.subscribe();
         let found = tokio::time::timeout(deadline, printed.wait_for(|printed| find(printed).is_some())).await;
         match found {
@@ -177,7 +191,28 @@ impl Drop for Stream {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
+
+    #[test]
+    fn a_line_of_before_or_of_a_process_that_is_dead_is_not_said_again() {
+        let output = Output::default();
+        let first = output.stream(output.begin());
+        first.push("installed".to_owned());
+        let found = |from| output.subscribe().borrow().find("installed", from).is_some();
+        let now = || Position::Since(SystemTime::now());
+        let begin = Position::Since(SystemTime::UNIX_EPOCH);
+        assert!(found(begin) && found(Position::Ever) && !found(now()));
+        let mark = now();
+        first.push("installed".to_owned());
+        assert!(found(mark));
+        let second = output.stream(output.begin());
+        first.push("installed".to_owned());
+        assert!(!found(begin) && !found(mark) && found(Position::Ever), "the process lives no more");
+        second.push("installed".to_owned());
+        assert!(found(mark));
+    }
 
     #[test]
     fn an_error_stays_however_much_is_printed_after_it() {

@@ -4,10 +4,13 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::fd::AsRawFd as _;
+use std::path::{Component, Path, PathBuf};
 
 use cluster::{LabError, NodePaths};
 use k8s_openapi::api::core::v1::{Container, PodSpec, ServiceAccountTokenProjection};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
 
 use crate::error::Error;
 use crate::rootfs::{Mount, NodeRoot, Propagation};
@@ -130,6 +133,38 @@ impl Host {
         self.root.join(path.strip_prefix("/").unwrap_or(&path))
     }
 
+    /// Path in the lab of what a path of the node leads to: links are the node's, and none leads out of it. What is not there yet is found by the
+    /// nearest directory above it.
+    ///
+    /// # Errors
+    /// `..` is in the path, or nothing above it is there.
+    pub fn resolve(&self, path: &Path) -> Result<PathBuf, Error> {
+        if path.components().any(|part| part == Component::ParentDir) {
+            // As the API server's validation of `hostPath`.
+            return Err(Error::file("find", path)(io::Error::other("must not contain '..'")));
+        }
+        let wanted = self.find(path);
+        let Ok(below) = wanted.strip_prefix(&self.root) else { return Ok(wanted) };
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let Ok(root) = openat(CWD, &self.root, flags, Mode::empty()) else { return Ok(wanted) };
+        let open =
+            |path: &Path, more| openat2(&root, path, flags | more, Mode::empty(), ResolveFlags::IN_ROOT);
+        for above in below.ancestors() {
+            let there = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+            match open(there, OFlags::empty()) {
+                Ok(found) => {
+                    let named = Path::new("/proc/self/fd").join(found.as_raw_fd().to_string());
+                    let named = fs::read_link(&named).map_err(Error::file("read", &named))?;
+                    return Ok(named.join(below.strip_prefix(above).unwrap_or(Path::new(""))));
+                }
+                // A link that leads nowhere on the node may lead somewhere on the machine.
+                Err(Errno::NOENT) if open(there, OFlags::NOFOLLOW).is_err() => {}
+                Err(errno) => return Err(Error::file("open", &wanted)(errno.into())),
+            }
+        }
+        Ok(wanted)
+    }
+
     /// The node's directories, in the lab.
     #[must_use]
     pub fn paths(&self) -> NodePaths {
@@ -205,7 +240,7 @@ impl Host {
                     if place.propagation == Propagation::HostToContainer {
                         self.is_shared(path)?;
                     }
-                    (self.find(path), *create)
+                    (self.resolve(path)?, *create)
                 }
                 Content::Empty => (own.join(&volume.name), true),
                 Content::Account => (account.to_owned(), false),
@@ -264,6 +299,23 @@ mod tests {
         assert_eq!(found("/proc/1"), "/proc/1");
         assert_eq!(found("/process"), "/lab/process");
         assert_eq!(found("/"), "/lab/");
+    }
+
+    #[test]
+    fn a_volume_is_beneath_the_nodes_root_whatever_its_links_say() {
+        let lab = tempfile::tempdir().unwrap();
+        let (machine, root) = (lab.path().join("etc"), lab.path().join("node"));
+        fs::create_dir_all(&machine).unwrap();
+        fs::create_dir_all(root.join("etc")).unwrap();
+        std::os::unix::fs::symlink(&machine, root.join("absolute")).unwrap();
+        std::os::unix::fs::symlink("../etc", root.join("relative")).unwrap();
+        let host = Host::new(root.clone(), true);
+        let found = |path: &str| host.resolve(Path::new(path)).unwrap();
+        assert_eq!(found("/etc"), root.join("etc"));
+        assert_eq!(found("/relative/new/file"), root.join("etc/new/file"));
+        assert!(host.resolve(Path::new("/absolute/new")).is_err());
+        let error = host.resolve(Path::new("/../etc")).unwrap_err().to_string();
+        assert!(error.contains("must not contain '..'"), "{error}");
     }
 
     #[test]

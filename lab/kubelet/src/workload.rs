@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::hand::{Hand, Network};
-use cluster::{CniAnswer, LabError, Node as _, Workload};
+use cluster::{CniAnswer, LabError, Node as _, Position, Workload};
 
 use crate::errand;
 use crate::error::Error;
@@ -113,9 +113,9 @@ impl Workload for NetnsWorkload {
         Ok(self.pid(container).and_then(number_on_node))
     }
 
-    async fn said(&self, container: &str, fragment: &str) -> Result<String, LabError> {
+    async fn said(&self, container: &str, fragment: &str, from: Position) -> Result<String, LabError> {
         let deadline = self.node.options.deadlines.process;
-        Ok(self.output(container).await?.until(fragment, deadline).await?)
+        Ok(self.output(container).await?.until(fragment, from, deadline).await?)
     }
 
     async fn whole_output(&self, container: &str) -> Result<Vec<String>, LabError> {

@@ -3,7 +3,6 @@
 //! stream.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cluster::PodStart;
@@ -26,6 +25,8 @@ use crate::watch::{FROM_NOW, objects};
 
 /// The DaemonSet, its label and its container.
 const HAND: &str = "hand";
+/// Root directory of the node: that of its first process. The pod sees the files of its image.
+const ROOT: &str = "/proc/1/root";
 
 /// Interval of attempts.
 const LOOK: Duration = Duration::from_millis(500);
@@ -179,24 +180,13 @@ async fn on_node(
 async fn start(pods: &Api<Pod>, pod: &str, node: &str, options: &SessionOptions) -> Result<Hand, Error> {
     let failed = |why: String| Error::Hand { node: node.to_owned(), why };
     let streams = AttachParams::default().stdin(true).stdout(true).stderr(false);
-    let attached = pods.exec(pod, ["workload", "hand"], &streams).await;
+    let attached = pods.exec(pod, ["workload", "hand", "--root", ROOT], &streams).await;
     let mut attached = attached.map_err(Error::api(format!("run a program in pod {pod}")))?;
     let (Some(from), Some(to)) = (attached.stdout(), attached.stdin()) else {
         return Err(failed("its streams are not there".to_owned()));
     };
     let hand = Hand::over(node, from, to, attached).await.map_err(|error| failed(error.to_string()))?;
-    let hand = hand.with_places(of_node);
     Ok(if options.whole.is_some() { hand } else { hand.that_only_looks(TIER) })
-}
-
-/// A path of the node, as the hand reaches it: the first process of the node sees its files, the pod those of its image. Nodes have a link from
-/// `/var/run` to `/run`, which would lead back into the image.
-fn of_node(path: &Path) -> PathBuf {
-    let below = match path.strip_prefix("/var/run") {
-        Ok(rest) => Path::new("run").join(rest),
-        Err(_) => path.strip_prefix("/").unwrap_or(path).to_owned(),
-    };
-    Path::new("/proc/1/root").join(below)
 }
 
 /// Reason why a pod waits, in the kubelet's words.
@@ -234,13 +224,6 @@ mod tests {
         assert_eq!(names, [json!(["a"]), json!(["b"])]);
         assert_eq!(spec["tolerations"], json!([{ "operator": "Exists" }]));
         assert_eq!(spec["priorityClassName"], Value::Null);
-    }
-
-    #[test]
-    fn a_path_of_the_node_does_not_lead_through_its_links() {
-        assert_eq!(of_node(Path::new("/etc/cni/net.d")), Path::new("/proc/1/root/etc/cni/net.d"));
-        assert_eq!(of_node(Path::new("/var/run/istio-cni")), Path::new("/proc/1/root/run/istio-cni"));
-        assert_eq!(of_node(Path::new("/var/runner")), Path::new("/proc/1/root/var/runner"));
     }
 
     #[test]

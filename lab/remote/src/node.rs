@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cluster::hand::{Hand, Network, Run};
 use cluster::network::FAMILIES;
-use cluster::{CniAnswer, CniCall, LabError, Node, NodePaths, PodName, PodStart};
+use cluster::{CniAnswer, CniCall, LabError, Node, NodePaths, PodName, PodStart, Position};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use hand::Client;
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -92,7 +92,7 @@ impl RemoteNode {
         let sidecars = sidecars.filter(|one| one.restart_policy.as_deref() == Some("Always"));
         for container in sidecars.chain(spec.containers) {
             if container.image.as_ref() == Some(&self.view.session.options.image) {
-                first_line(pods, &pod.name_any(), &container.name, "").await?;
+                first_line(pods, (&pod.name_any(), &container.name), "", Position::Ever).await?;
             }
         }
         Ok(())

@@ -6,10 +6,11 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::News;
+use cluster::{News, Position};
 use futures::AsyncBufReadExt as _;
 use futures::stream::{BoxStream, SelectAll, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, LogParams, WatchEvent, WatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -131,21 +132,37 @@ async fn told(client: &Client, namespace: &str, kind: &ApiResource) -> Result<Bo
     Ok(events.map_err(Error::api(format!("watch objects in namespace {namespace}")))?.map(drop).boxed())
 }
 
-/// Waits for a line of a container with `fragment` in it.
+/// Difference of the clocks of a node and of this machine.
+const SKEW: Duration = Duration::from_secs(2);
+
+/// Waits for a line of a container's process with `fragment` in it.
 pub(crate) async fn first_line(
     pods: &Api<Pod>,
-    pod: &str,
-    container: &str,
+    (pod, container): (&str, &str),
     fragment: &str,
+    from: Position,
 ) -> Result<String, Error> {
-    let follow = LogParams { container: Some(container.to_owned()), follow: true, ..LogParams::default() };
+    let since = match from {
+        Position::Ever => None,
+        Position::Since(time) => Timestamp::try_from(time - SKEW).ok(),
+    };
+    let follow = LogParams {
+        container: Some(container.to_owned()),
+        follow: true,
+        // Whole seconds: what is before is told by each line's own time.
+        since_time: since,
+        timestamps: true,
+        ..LogParams::default()
+    };
     let what = || format!("follow the log of container {container} in pod {pod}");
     let stream = pods.log_stream(pod, &follow).await.map_err(Error::api(what()))?;
     let mut lines = stream.lines();
     while let Some(line) = lines.next().await {
         let line = line.map_err(|error| Error::Watch { what: what(), why: error.to_string() })?;
-        if line.contains(fragment) {
-            return Ok(line);
+        let (time, line) = line.split_once(' ').unwrap_or_default();
+        let at = time.parse::<Timestamp>().ok();
+        if at >= since && line.contains(fragment) {
+            return Ok(line.to_owned());
         }
     }
     Err(Error::Missing(format!("line with {fragment:?} in the log of container {container} of pod {pod}")))

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::hand::Hand as OnNode;
-use cluster::{LabError, PodName, Workload};
+use cluster::{LabError, PodName, Position, Workload};
 use hand::Client as Hand;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -50,12 +50,12 @@ impl Workload for RemotePod {
         Ok(Arc::new(self.hand.clone()))
     }
 
-    async fn said(&self, container: &str, fragment: &str) -> Result<String, LabError> {
+    async fn said(&self, container: &str, fragment: &str, from: Position) -> Result<String, LabError> {
         let what = || format!("a line with {fragment:?} of container {container}");
         let line = async {
             loop {
                 let before = container_id(&self.now().await?, container);
-                let found = first_line(&self.pods, &self.pod.name, container, fragment).await;
+                let found = first_line(&self.pods, (&self.pod.name, container), fragment, from).await;
                 let Err(Error::Missing(_)) = found else { return found };
                 let now = self.now().await?;
                 if is_over(&now) {

@@ -22,6 +22,8 @@ use crate::sweep::Sweep;
 use crate::verdict::{Record, Verdict};
 
 mod copies;
+#[cfg(test)]
+mod lint;
 mod named;
 mod tags;
 mod whole;

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use cucumber::gherkin;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use kube::ResourceExt as _;
 use serde_json::Value;
 
@@ -22,24 +22,35 @@ use crate::steps::taint::controller;
 const OF_PLUGIN: &str = "cni-plugin";
 
 /// Exit codes of a crash: a panic in Rust that unwinds, and `128 + N` of SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and SIGSYS. SIGKILL is
-/// what steps send; 2 is a panic in Go, and also a program or an option that is not there.
+/// what steps send, unless the kernel's reason is beside it.
 const CRASHES: [i32; 8] = [101, 132, 133, 134, 135, 136, 139, 159];
 
-/// The first container of an agent or a taint controller that crashed, of those that pods tell about: each its present run and the one
-/// before.
+/// Exit code of a panic in Go.
+const GO_PANIC: i32 = 2;
+
+/// The first container that crashed of an agent's pod or a taint controller's, init containers included: each its present run and the one before.
 #[must_use]
 pub fn crashed(pods: &[Pod]) -> Option<String> {
-    let told = pods.iter().flat_map(|pod| {
-        let status = pod.status.as_ref();
-        let containers = status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
-        containers.iter().map(|container| (pod.name_any(), container))
+    let statuses = pods.iter().filter_map(|pod| Some((pod.name_any(), pod.status.as_ref()?)));
+    let containers = statuses.flat_map(|(pod, status)| {
+        let main = status.container_statuses.iter().flatten();
+        let is_its = main.clone().any(|one| is_watched(&one.name));
+        let all = main.chain(status.init_container_statuses.iter().flatten());
+        all.filter(move |_| is_its).map(move |one| (pod.clone(), one))
     });
-    let mut ends = told.filter(|(_, one)| is_watched(&one.name)).flat_map(|(pod, one)| {
+    let mut ends = containers.flat_map(|(pod, one)| {
         let states = [&one.state, &one.last_state].into_iter().flatten();
-        states.filter_map(move |state| Some((pod.clone(), &one.name, state.terminated.as_ref()?.exit_code)))
+        states.filter_map(move |state| Some((pod.clone(), &one.name, state.terminated.as_ref()?)))
     });
-    let (pod, container, code) = ends.find(|(_, _, code)| CRASHES.contains(code))?;
-    Some(format!("container {container} of {pod} crashed with exit code {code}"))
+    let (pod, container, end) = ends.find(|(_, _, end)| is_crash(end))?;
+    let reason = end.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    Some(format!("container {container} of {pod} crashed with exit code {}{reason}", end.exit_code))
+}
+
+fn is_crash(end: &ContainerStateTerminated) -> bool {
+    CRASHES.contains(&end.exit_code)
+        || end.exit_code == GO_PANIC
+        || end.reason.as_deref() == Some("OOMKilled")
 }
 
 fn is_watched(container: &str) -> bool {
@@ -81,8 +92,13 @@ pub fn judge<'a>(lines: &'a [String], expected: &[String], excuses: &'a [String]
 }
 
 /// Ends of the phrases of steps that expect an error with the text behind them.
-const EXPECTS: [&str; 4] =
-    ["its log may have the error ", "the node agent says ", " is not ready: ", "the taint controller says "];
+const EXPECTS: [&str; 5] = [
+    "its log may have the error ",
+    "the node agent says ",
+    "the node agent has ever said ",
+    " is not ready: ",
+    "the taint controller says ",
+];
 
 /// Texts of errors that a scenario's steps expect, whether they have run or not.
 #[must_use]
@@ -105,17 +121,31 @@ fn message(line: &str) -> String {
     line.splitn(3, '\t').nth(2).unwrap_or_default().to_owned()
 }
 
-/// True for an error of a log in either form: as upstream writes it, separated by tabs, or JSON; and for a panic.
+/// Levels of a log that are errors, in any case.
+const LEVELS: [&str; 9] = ["error", "err", "fatal", "critical", "crit", "panic", "dpanic", "alert", "emerg"];
+
+fn is_error_level(level: &str) -> bool {
+    LEVELS.iter().any(|known| level.eq_ignore_ascii_case(known))
+}
+
+/// True for klog's header of an error or a fatal error: `E1129 12:00:00.000000`.
+fn is_klog_error(line: &str) -> bool {
+    let digits = |part: &str| part.len() == 4 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let header = line.strip_prefix(['E', 'F']).and_then(|rest| rest.split_once(' '));
+    header.is_some_and(|(date, rest)| digits(date) && rest.as_bytes().get(2) == Some(&b':'))
+}
+
+/// True for an error of a log: as upstream writes it, separated by tabs, as JSON or as klog; and for a panic.
 fn is_error(line: &str) -> bool {
-    if is_panic(line) {
+    if is_panic(line) || is_klog_error(line) {
         return true;
     }
     if let Ok(Value::Object(line)) = serde_json::from_str(line) {
-        let has = |key: &str, value: &str| line.get(key).is_some_and(|found| found == value);
-        return has("level", "error") && !has("scope", OF_PLUGIN);
+        let text = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default();
+        return is_error_level(text("level")) && text("scope") != OF_PLUGIN;
     }
     let mut fields = line.split('\t').skip(1);
-    fields.next() == Some("error") && fields.next() != Some(OF_PLUGIN)
+    fields.next().is_some_and(is_error_level) && fields.next() != Some(OF_PLUGIN)
 }
 
 #[cfg(test)]
@@ -177,6 +207,45 @@ mod tests {
         {
             assert_eq!(crashed(&[none]), None);
         }
+    }
+
+    #[test]
+    fn each_spelling_of_an_error_is_one() {
+        for said in [
+            "2026-01-01T00:00:00Z\tfatal\tinstall\tno",
+            r#"{"level":"ERROR","msg":"no"}"#,
+            r#"{"level":"dpanic","msg":"no"}"#,
+            "E1129 12:00:00.000000       1 run.go:72] no",
+        ] {
+            assert!(found(&format!("kube-system/a install-cni: {said}"), &[]), "{said}");
+        }
+        for said in ["I1129 12:00:00.000000       1 run.go:72] no", "Every 12:00 an error"] {
+            assert!(!found(&format!("kube-system/a install-cni: {said}"), &[]), "{said}");
+        }
+    }
+
+    #[test]
+    fn an_init_container_an_oom_kill_and_a_panic_of_go_are_crashes() {
+        let pod = |init: Value, main: Value| {
+            let status = |name: &str, end: &Value| {
+                json!({
+                    "name": name, "image": "", "imageID": "", "ready": true, "restartCount": 1,
+                    "lastState": { "terminated": end },
+                })
+            };
+            let statuses = (status("copy", &init), status("install-cni", &main));
+            let pod = json!({ "metadata": { "name": "a" }, "status": {
+                "initContainerStatuses": [statuses.0], "containerStatuses": [statuses.1],
+            }});
+            serde_json::from_value::<Pod>(pod).unwrap()
+        };
+        let (good, killed) = (json!({ "exitCode": 0 }), json!({ "exitCode": 137 }));
+        assert_eq!(crashed(&[pod(good.clone(), killed.clone())]), None);
+        let oom = json!({ "exitCode": 137, "reason": "OOMKilled" });
+        let told = crashed(&[pod(good.clone(), oom)]).unwrap();
+        assert_eq!(told, "container install-cni of a crashed with exit code 137 (OOMKilled)");
+        assert!(crashed(&[pod(json!({ "exitCode": 134 }), good.clone())]).is_some());
+        assert!(crashed(&[pod(good, json!({ "exitCode": 2 }))]).is_some());
     }
 
     #[test]

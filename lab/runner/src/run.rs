@@ -9,7 +9,7 @@ use crate::tier::started::Started;
 use crate::tier::{self, EXCHANGE, Session, SessionOptions, Whole, netns};
 use anyhow::Context as _;
 use cluster::{NodeIdentity, Probe};
-use cucumber::{Cucumber, World as _, WriterExt as _, cli, event, gherkin, runner};
+use cucumber::{Cucumber, WriterExt as _, cli, event, gherkin, runner};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _, stream};
 
@@ -23,6 +23,7 @@ use crate::mutants::progress::Progress;
 use crate::plan::{Place, Plan, Sut};
 use crate::report::{Header, On};
 use crate::sealed::{self, Sealed};
+use crate::steps::marks;
 use crate::steps::world::{Lab, LabWorld};
 use crate::sweep::{self, Cell, Measured, Sweep};
 use crate::termination::Termination;
@@ -318,7 +319,7 @@ async fn scenarios(lab: &Arc<Lab>, probes: &[Probe]) {
     let features = catalogue::in_turn(features);
     let (before, after) = (Arc::clone(lab), Arc::clone(lab));
     let runner = runner::Basic::default()
-        .steps(LabWorld::collection())
+        .steps(marks::collection())
         .max_concurrent_scenarios(plan.jobs)
         .before(move |feature, _, scenario, world: &mut LabWorld| {
             world.begin(&before, feature, scenario);

@@ -34,7 +34,7 @@
 //! | [`taint`] | taints of nodes, and who minds them |
 //! | [`truth`] | the truth table |
 //!
-//! [`world`] is what they share: a scenario's state; [`account`] is what the chart's accounts were denied, [`files`] is how they reach the node's, [`events`] how they list events, [`wait`] how they wait.
+//! [`world`] is what they share: a scenario's state; [`account`] is what the chart's accounts were denied, [`files`] is how they reach the node's, [`events`] how they list events, [`wait`] how they wait, [`marks`] where the last action began, [`moments`] what a runtime found in a watched directory.
 #![expect(clippy::needless_pass_by_value, reason = "a step's parts arrive as values that it owns")]
 
 pub mod account;
@@ -54,6 +54,8 @@ pub mod files;
 pub mod init;
 pub mod injection;
 pub mod manifests;
+pub mod marks;
+pub mod moments;
 pub mod multus;
 pub mod networks;
 pub mod nodes;

@@ -74,7 +74,11 @@ enum Command {
     /// Run a program on a kernel that lacks something.
     FakeKernel(kernel::KernelOptions),
     /// Carry out the orders on standard input: files, programs, processes and packets of the node.
-    Hand,
+    Hand {
+        /// Root directory of the node.
+        #[arg(long, default_value = "/")]
+        root: PathBuf,
+    },
     /// Change the network namespace as standard input says, which somebody else than the plugin could.
     Disturb,
     /// Be a CNI plugin, and write down what it is called with.
@@ -123,7 +127,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Agent(options) => agent::run(&options).await?,
             Command::MultusDaemon(options) => multus::daemon::run(&options).await?,
             Command::FakeKernel(options) => return kernel::run(&options),
-            Command::Hand => hand::run().await?,
+            Command::Hand { root } => hand::run(root).await?,
             Command::Disturb => disturb::run().await?,
             Command::Record(options) => return record::run(&options),
             Command::OciRuntime(options) => oci::run(&options)?,

@@ -8,6 +8,7 @@
 //! | [`ask`] | asks a socket, as any user |
 //! | [`programs`] | runs programs, in any network, with any user and capabilities |
 //! | [`place`] | finds and enters the network of a pod |
+//! | [`root`] | resolves paths beneath the node's root |
 //! | [`traffic`] | sends traffic, reads and compares rules, in any network |
 //! | [`kept`] | keeps a connection open |
 //! | [`watch`] | follows changes of files |
@@ -20,12 +21,14 @@ pub mod files;
 pub mod kept;
 pub mod place;
 pub mod programs;
+pub mod root;
 pub mod traffic;
 pub mod watch;
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +41,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::line;
+use root::Root;
 
 /// Orders that go on until they are stopped, by their numbers: until the pipe is closed.
 type Following = Arc<Mutex<BTreeMap<u64, PipeWriter>>>;
@@ -52,8 +56,9 @@ impl Asker {
     }
 }
 
-/// Carries out the orders on standard input until it ends.
-pub async fn run() -> io::Result<()> {
+/// Carries out the orders on standard input until it ends, on the node whose root directory is `root`.
+pub async fn run(root: PathBuf) -> io::Result<()> {
+    let root = Root::new(root);
     // Whatever it starts is there, too.
     std::env::set_current_dir("/")?;
     line::announce(READY)?;
@@ -62,10 +67,10 @@ pub async fn run() -> io::Result<()> {
     while let Some(text) = lines.next_line().await? {
         let order: Order = serde_json::from_str(&text)?;
         let stopped = stops(&order, &following)?;
-        let following = Arc::clone(&following);
+        let (following, root) = (Arc::clone(&following), root.clone());
         tokio::spawn(async move {
             let (id, asker) = (order.id, Asker(order.id));
-            let result = carry_out(order.work, asker, stopped).await;
+            let result = beneath(root, order.work, (asker, stopped)).await;
             following.lock().remove(&id);
             // Who asked is gone if this fails, and so is standard input.
             let _gone = asker.say(result.map_err(Refusal::from));
@@ -105,10 +110,27 @@ pub(crate) fn stops_before(events: impl AsFd, stopped: Option<&PipeReader>) -> i
     }
 }
 
+/// Carries out an order with its paths beneath the node's root.
+async fn beneath(
+    root: Root,
+    mut work: Work,
+    (asker, stopped): (Asker, Option<PipeReader>),
+) -> io::Result<Answer> {
+    match work {
+        Work::Watch { path, plugins } => {
+            watch::follow(watch::Watched { path, plugins, root }, asker, stopped).await
+        }
+        Work::MakeDirectory { path } => root.make_directory(&path).map(|()| Answer::Done),
+        _ => {
+            let _held = root.hold(&mut work)?;
+            carry_out(work, asker, stopped).await
+        }
+    }
+}
+
 async fn carry_out(work: Work, asker: Asker, stopped: Option<PipeReader>) -> io::Result<Answer> {
     match work {
         Work::Run(run) => programs::run(run).await.map(Answer::Ended),
-        Work::Watch { path } => watch::follow(path, asker, stopped).await,
         Work::Capture { network, packets, ports } => {
             capture::follow(network, capture::Told { left: packets, ports }, asker, stopped).await
         }

@@ -136,6 +136,20 @@ pub struct Change {
     pub name: Option<String>,
     /// Change.
     pub event: Event,
+    /// What a reader found right after it, of a watch that reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Found>,
+}
+
+/// The entry of a change, as a container runtime finds it that reads at each event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// Content; `None` if it cannot be read, or no longer.
+    pub content: Option<Bytes>,
+    /// The entry had changed once more before it was read: this may be the later content.
+    pub late: bool,
+    /// Names of the files in the directory of plugins.
+    pub plugins: Vec<String>,
 }
 
 /// Kind of a [`Change`].

@@ -110,6 +110,9 @@ pub enum Work {
     Watch {
         /// Directory or file.
         path: PathBuf,
+        /// Directory of plugins, if each configuration is read at its change: [`super::Found`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plugins: Option<PathBuf>,
     },
     /// Answers [`super::Answer::Following`], then packets, until it is stopped: then [`super::Answer::Counts`].
     Capture {
@@ -197,9 +200,9 @@ impl Work {
             | Self::Link { path, .. }
             | Self::SetMode { path, .. }
             | Self::SetImmutable { path, .. }
-            | Self::Watch { path }
             | Self::Lock { path }
             | Self::Ask { path, .. } => vec![path],
+            Self::Watch { path, plugins } => [path].into_iter().chain(plugins).collect(),
             Self::Rename { from, to } => vec![from, to],
             Self::Run(Run { network, root, resolv_conf, .. }) => {
                 network.path_mut().into_iter().chain(root).chain(resolv_conf).collect()
@@ -262,7 +265,7 @@ impl fmt::Display for Work {
             Self::SetMode { path, mode } => write!(out, "give {} the mode {mode:o}", path.display()),
             Self::SetImmutable { path, .. } => write!(out, "change the flags of {}", path.display()),
             Self::Signal { process, signal } => write!(out, "send {signal:?} to process {process}"),
-            Self::Watch { path } => write!(out, "watch {}", path.display()),
+            Self::Watch { path, .. } => write!(out, "watch {}", path.display()),
             Self::Capture { network, .. } => write!(out, "capture packets of {network}"),
             Self::Send { network, .. } => write!(out, "send traffic from {network}"),
             Self::Keep { network, .. } => write!(out, "keep a connection open from {network}"),

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cluster::conflist::List;
 use cluster::profile::CacheLayout;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::chain::Attachment;
-use super::conflist::List;
 use crate::error::Error;
 
 /// Cached result of a sandbox.

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cluster::conflist::{Extra, List};
 use cluster::profile::{Addressless, Calls, FailedTeardown, Teardown};
 use cluster::{
     BASE_PLUGIN, ChainFailure, CniAnswer, CniCall, Kernel, NodePaths, RuntimeConf, RuntimeProfile,
@@ -15,7 +16,6 @@ use tokio::sync::watch;
 
 use super::cache::{Cache, CachedResult};
 use super::call::{Caller, failure, not_found};
-use super::conflist::{Extra, List};
 use super::loaded::Loaded;
 use super::logged::{Logged, only_lab};
 use super::multus::{self, Multus};

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use cluster::conflist::List;
 use cluster::profile::{Removed, Rereads, Without};
 use cluster::{RuntimeConf, RuntimeProfile};
 use nix::sys::inotify::AddWatchFlags;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::conflist::{Found, List, Search};
+use super::conflist::{Found, Search};
 use super::watch::{Follower, Watch};
 use crate::error::Error;
 use crate::options::scaled;
@@ -140,7 +141,7 @@ impl Loaded {
     /// Every network of the directory, for a runtime that knows more than one.
     #[must_use]
     pub fn all(&self) -> Vec<List> {
-        List::all(&self.0.directory, self.0.search())
+        self.0.search().all(&self.0.directory)
     }
 
     /// Reasons of the reads so far that found no network where one was loaded.
@@ -229,8 +230,8 @@ impl Reader {
     fn load(&self, state: &mut State) {
         state.looked = Instant::now();
         let found = match &state.conf.default_network {
-            None => List::load(&self.directory, self.search()),
-            Some(name) => List::named(&self.directory, self.search(), name),
+            None => self.search().load(&self.directory),
+            Some(name) => self.search().named(&self.directory, name),
         };
         match (found, self.profile.without) {
             (Ok(found), _) => state.found = Some(found),

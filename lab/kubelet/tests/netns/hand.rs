@@ -58,6 +58,45 @@ pub(crate) async fn files_are_those_of_the_node_and_errors_say_which_is_not_ther
     lab.cluster.stop().await.unwrap();
 }
 
+pub(crate) async fn no_path_leads_out_of_the_node() {
+    let lab = Lab::start().await;
+    let hand = hand(&lab).await;
+    let (secret, escaped) = (lab.directory.join("secret"), lab.directory.join("escaped"));
+    std::fs::write(&secret, "of the machine").unwrap();
+    let up = Path::new("/../../secret");
+    let error = hand.read(up).await.unwrap_err().to_string();
+    assert!(error.contains("`..` is in the path"), "{error}");
+    let error = hand.write(Path::new("/etc/../../../escaped"), b"x", Writing::WHOLE).await.unwrap_err();
+    assert!(error.to_string().contains("`..` is in the path"), "{error}");
+    for (name, target) in [("absolute", secret.as_path()), ("relative", Path::new("../../../../../secret"))] {
+        hand.link(&below(CONF, name), target).await.unwrap();
+        let error = hand.read(&below(CONF, name)).await.unwrap_err();
+        assert!(error.is_absence(), "{error:?}");
+    }
+    hand.link(&below(CONF, "new"), &escaped).await.unwrap();
+    assert!(hand.write(&below(CONF, "new"), b"x", Writing::InPlace).await.is_err());
+    assert!(!escaped.exists());
+    let own = format!("/proc/self/root{}", secret.display());
+    assert!(hand.read(Path::new(&own)).await.is_err());
+    lab.cluster.stop().await.unwrap();
+}
+
+pub(crate) async fn a_watch_of_networks_reads_each_as_it_comes() {
+    let lab = Lab::start().await;
+    let hand = hand(&lab).await;
+    let (file, empty) = (below(CONF, "10-a.conflist"), br#"{"name":"a","plugins":[]}"#);
+    let changes = hand.watch_networks(Path::new(CONF), Path::new("/opt/cni/bin")).await.unwrap();
+    hand.write(&file, empty, Writing::WHOLE).await.unwrap();
+    hand.write(&below(CONF, "note"), b"", Writing::WHOLE).await.unwrap();
+    let all = changes.stop().await.unwrap();
+    let came: Vec<_> = all.iter().filter(|change| change.event == Event::Came).collect();
+    let found = came[0].found.as_ref().unwrap();
+    assert_eq!((found.content.as_ref().map(|bytes| &*bytes.0), found.late), (Some(&empty[..]), false));
+    assert!(found.plugins.iter().any(|name| name == "lab-net"), "{found:?}");
+    assert!(came[1].found.is_none(), "{came:?}");
+    lab.cluster.stop().await.unwrap();
+}
+
 pub(crate) async fn a_watch_tells_in_place_from_whole_and_follows_a_path_that_comes_later() {
     let lab = Lab::start().await;
     let hand = hand(&lab).await;

@@ -58,6 +58,8 @@ const TESTS: &[Test] = &tests![
     Users life::processes_run_as_their_containers_user,
     Namespaces life::a_node_s_processes_end_with_it_and_nobody_waits,
     Namespaces hand::files_are_those_of_the_node_and_errors_say_which_is_not_there,
+    Namespaces hand::no_path_leads_out_of_the_node,
+    Namespaces hand::a_watch_of_networks_reads_each_as_it_comes,
     Namespaces hand::a_watch_tells_in_place_from_whole_and_follows_a_path_that_comes_later,
     Namespaces hand::a_capture_sees_a_datagram_on_the_loopback_of_a_pod_and_what_leaves_it,
     Users hand::a_program_has_the_capabilities_that_are_named_and_no_others,

@@ -25,7 +25,8 @@ use std::time::Duration;
 use cluster::condition::is_ready;
 use cluster::hand::Signal;
 use cluster::{
-    BASE_PLUGIN, DAEMONSET, Installed, Issuer, LabError, PRIMARY, PodName, PodStart, SYSTEM_NAMESPACE,
+    BASE_PLUGIN, DAEMONSET, Installed, Issuer, LabError, PRIMARY, PodName, PodStart, Position,
+    SYSTEM_NAMESPACE,
 };
 use cucumber::{given, then, when};
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -334,13 +335,14 @@ fn may_say(world: &mut LabWorld, fragment: String) -> Step {
     Ok(())
 }
 
-/// Waits for a line of its log.
-#[then(regex = r#"^the node agent says "(.+)"$"#)]
-async fn says(world: &mut LabWorld, fragment: String) -> Step {
+/// Waits for a line of its log, since the last action and of the process that lives now; `has ever said`: of any process of its pod.
+#[then(regex = r#"^the node agent (says|has ever said) "(.+)"$"#)]
+async fn says(world: &mut LabWorld, when: String, fragment: String) -> Step {
     world.errors.push(fragment.clone());
+    let from = if when == "says" { world.marks.last().position() } else { Position::Ever };
     let pod = agent(world).await?;
     let workload = world.cluster().await?.starting(&pod).await?;
-    workload.said(CONTAINER, &fragment).await?;
+    workload.said(CONTAINER, &fragment, from).await?;
     Ok(())
 }
 
@@ -382,8 +384,7 @@ pub async fn comes_up(world: &mut LabWorld, seconds: u64) -> Step {
     tier.comes_up(&pod, deadline_of(world, Duration::from_secs(seconds))).await?;
     // The result of its first start no longer counts.
     let addresses = tier.workload(&pod).await?.addresses();
-    world.starts.insert(pod.name, PodStart::Running { addresses });
-    Ok(())
+    world.started(&pod, PodStart::Running { addresses }).await
 }
 
 #[cfg(test)]

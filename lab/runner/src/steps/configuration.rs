@@ -4,17 +4,19 @@
 use cluster::PRIMARY;
 use cucumber::gherkin;
 use cucumber::{given, then, when};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use cluster::hand::{Change, Changes, Event, Writing};
+use cluster::conflist::is_configuration;
+use cluster::hand::{Bytes, Changes, Found, Writing};
 
 use super::agent::{agent, bare};
 use super::files::{files, wrong};
+use super::moments::{self, Demand};
 use crate::binaries::PLUGIN;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect};
+use crate::stop::{Step, Stop, expect, expect_eq};
 
 /// Deadline of a heal.
 const SOON: Duration = Duration::from_secs(5);
@@ -23,7 +25,7 @@ const SOON: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Watched {
     changes: Changes,
-    before: BTreeSet<String>,
+    before: BTreeMap<String, Found>,
 }
 
 /// Writes the text below the step, atomically.
@@ -175,74 +177,37 @@ async fn made_again(world: &mut LabWorld, how: String) -> Step {
     Ok(())
 }
 
-fn is_configuration(name: &str) -> bool {
-    let kinds = ["conf", "conflist", "json"];
-    Path::new(name).extension().is_some_and(|kind| kinds.iter().any(|one| kind == *one))
-}
-
-/// Records every change in order.
+/// Records every change in order, and reads each configuration as it comes.
 #[given("the CNI directory is watched")]
 async fn watched(world: &mut LabWorld) -> Step {
     bare(world)?;
     let node = files(world).await?;
-    let changes = node.hand.watch(&node.paths.conf_dir).await?;
-    let names = node.hand.list(&node.paths.conf_dir).await?.into_iter().map(|entry| entry.name);
-    world.watched = Some(Watched { changes, before: names.filter(|name| is_configuration(name)).collect() });
+    let paths = &node.paths;
+    let changes = node.hand.watch_networks(&paths.conf_dir, &paths.bin_dir).await?;
+    let plugins: Vec<_> = node.hand.list(&paths.bin_dir).await?.into_iter().map(|entry| entry.name).collect();
+    let found = |content| Found { content: Some(Bytes(content)), late: false, plugins: plugins.clone() };
+    let all = node.all(&paths.conf_dir).await?.into_iter();
+    let before = all.filter(|(name, _)| is_configuration(Path::new(name)));
+    let before = before.map(|(name, content)| (name, found(content))).collect();
+    world.watched = Some(Watched { changes, before });
     Ok(())
 }
 
-/// True if the name at `at` went to where the file came from that has the name now.
-fn ends_exchange(changes: &[Change], at: usize) -> bool {
-    let Some([went, came, back, to]) = at.checked_sub(2).and_then(|first| changes.get(first..at + 2)) else {
-        return false;
-    };
-    let events = [went.event, came.event, back.event, to.event];
-    events == [Event::Went, Event::Came, Event::Went, Event::Came]
-        && (&went.name, &came.name) == (&to.name, &back.name)
-}
-
-/// No recorded change left the directory without a network or with a partial file. Two files that exchange their names are told as two moves, but at no
-/// moment one of them lacks.
-#[then("at every moment it held a whole network")]
-async fn always_whole(world: &mut LabWorld) -> Step {
+/// Each configuration was read at its change, as a runtime does: the first in order of name was whole, and had plugins whose binaries are there. `at every
+/// moment`: one that was replaced before it was read makes the scenario inconclusive; `whenever it was read`: a runtime as fast as the lab would have missed
+/// it as well.
+#[then(regex = "^(at every moment|whenever it was read) it held a whole network$")]
+async fn always_whole(world: &mut LabWorld, how: String) -> Step {
     let watched = world.watched.take().ok_or_else(|| Stop::harness("the directory is not watched"))?;
-    let mut there = watched.before;
-    let changes = watched.changes.stop().await?;
-    for (at, change) in changes.iter().enumerate() {
-        let name = change.name.clone().unwrap_or_default();
-        match change.event {
-            Event::Went if ends_exchange(&changes, at) => {}
-            Event::Lost => return Err(Stop::harness("the kernel lost changes of the directory")),
-            Event::Gone => return Err(Stop::wrong("the directory itself was gone")),
-            _ if !is_configuration(&name) => {}
-            Event::Written => {
-                let why = format!("{name} was written in place: a runtime may have read a part of it");
-                return Err(Stop::wrong(why));
-            }
-            Event::Came => drop(there.insert(name)),
-            Event::Went | Event::Removed => {
-                there.remove(&name);
-                if there.is_empty() {
-                    return Err(Stop::wrong(format!(
-                        "once {name} was gone there was no configuration at all"
-                    )));
-                }
-            }
-            Event::Created | Event::Attributes => {}
-        }
-    }
-    Ok(())
+    let demand = if how == "at every moment" { Demand::EveryMoment } else { Demand::WheneverRead };
+    moments::judge(&watched.before, &watched.changes.stop().await?, demand)
 }
 
-#[then(regex = r#"^the configuration "([^"]+)" is not there$"#)]
-async fn not_there(world: &mut LabWorld, file: String) -> Step {
+/// Waits until it is gone, and then for so long that nothing brings it back.
+#[then(regex = r#"^the configuration "([^"]+)" is not there for (\d+) s$"#)]
+async fn not_there(world: &mut LabWorld, file: String, seconds: u64) -> Step {
     let node = files(world).await?;
-    let path = node.paths.conf_dir.join(file);
-    node.until(SOON, &[&path], async || match node.exists(&path).await? {
-        true => Err(Stop::wrong(format!("{} is there", path.display()))),
-        false => Ok(()),
-    })
-    .await
+    node.absent(&node.paths.conf_dir.join(file), Duration::from_secs(seconds)).await
 }
 
 /// Waits for a text in the file.
@@ -279,10 +244,23 @@ async fn of_the_node(world: &mut LabWorld, path: String, text: String) -> Step {
     expect(found.contains(&text), || format!("it is {found}"))
 }
 
-#[then(regex = r#"^"(/[^"]+)" of the node is not there$"#)]
-async fn not_on_the_node(world: &mut LabWorld, path: String) -> Step {
+/// Waits until nothing is there, and then for so long that nothing comes.
+#[then(regex = r#"^"(/[^"]+)" of the node is not there for (\d+) s$"#)]
+async fn not_on_the_node(world: &mut LabWorld, path: String, seconds: u64) -> Step {
+    files(world).await?.absent(Path::new(&path), Duration::from_secs(seconds)).await
+}
+
+/// Octal mode of any path of the node; a link is not followed. Whoever is not root has no business there.
+#[then(regex = r#"^"(/[^"]+)" of the node has the mode ([0-7]+) and is root's$"#)]
+async fn mode_on_the_node(world: &mut LabWorld, path: String, wanted: String) -> Step {
     let node = files(world).await?;
-    if node.exists(Path::new(&path)).await? { Err(Stop::wrong(format!("{path} is there"))) } else { Ok(()) }
+    let path = Path::new(&path);
+    node.until(SOON, &[path], async || {
+        let found = node.hand.look(path).await?.ok_or_else(|| Stop::wrong("it is not there"))?;
+        let found = (format!("{:o}", found.mode), found.owner);
+        expect_eq("its mode and owner", &found, &(wanted.clone(), (0, 0)))
+    })
+    .await
 }
 
 /// In no line so far.

@@ -6,14 +6,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::hand::{Hand, HandError, Kind, Signal, Writing};
+use cluster::hand::{Change, Event, Hand, HandError, Kind, Signal, Writing};
 use cluster::{Node, NodePaths, PodName};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop};
+use crate::stop::{Step, Stop, expect};
 use crate::tier::Tier;
+
+/// Deadline of a removal.
+const ABSENT: Duration = Duration::from_secs(5);
 
 /// The first node, for its files.
 #[derive(Debug)]
@@ -107,6 +110,29 @@ impl Files {
         Ok(self.hand.look(path).await?.is_some())
     }
 
+    /// Waits until nothing is at a path, and then watches it for so long: nothing comes there.
+    pub async fn absent(&self, path: &Path, window: Duration) -> Step {
+        self.until(ABSENT, &[path], async || match self.exists(path).await? {
+            true => Err(Stop::wrong(format!("{} is there", path.display()))),
+            false => Ok(()),
+        })
+        .await?;
+        let end = Instant::now() + window * self.patience;
+        loop {
+            let mut watch = self.hand.watch(path).await?;
+            if self.exists(path).await? {
+                return Err(Stop::wrong(format!("{} is there again", path.display())));
+            }
+            match timeout_at(end, watch.next()).await {
+                Ok(change) => {
+                    let again = || format!("{} was there again", path.display());
+                    expect(!came(path, &change?), again)?;
+                }
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+
     /// The files of a directory that is there, by name.
     pub async fn all(&self, directory: &Path) -> Result<BTreeMap<String, Vec<u8>>, Stop> {
         let mut all = BTreeMap::new();
@@ -173,6 +199,12 @@ impl Files {
             }
         }
     }
+}
+
+/// True for a change that brought something to a path.
+fn came(path: &Path, change: &Change) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    matches!(change.event, Event::Created | Event::Came) && change.name.as_deref() == name.as_deref()
 }
 
 impl From<HandError> for Stop {

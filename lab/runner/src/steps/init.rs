@@ -4,7 +4,7 @@
 use std::iter;
 use std::time::Duration;
 
-use cluster::{Disturbance, PodStart};
+use cluster::{Disturbance, PodStart, Position};
 use cucumber::{given, then, when};
 
 use crate::binaries::TOOL;
@@ -28,8 +28,7 @@ async fn restart(world: &mut LabWorld) -> Step {
     let pod = world.its_name()?;
     world.run_pod(&pod.name).await?;
     let ended = world.cluster().await?.node()?.retry_pod(&pod, RESTART).await?;
-    world.starts.insert(pod.name, ended);
-    Ok(())
+    world.started(&pod, ended).await
 }
 
 /// As a node agent repairs the pod during its validation.
@@ -40,7 +39,7 @@ async fn repaired(world: &mut LabWorld, container: String) -> Step {
     let cluster = world.cluster().await?;
     let arrival = async {
         let workload = cluster.starting(&it).await?;
-        workload.said(&container, WAITS).await?;
+        workload.said(&container, WAITS, Position::Ever).await?;
         let wanted = wanted_by(&pod, workload.addresses(), native)?;
         Ok(workload.disturb(&Disturbance::Repaired(wanted)).await?)
     };

@@ -53,6 +53,19 @@ async fn metrics(world: &mut LabWorld, whose: String, line: String) -> Step {
     .await
 }
 
+/// Waits for a line of the scrape that begins so and ends with a number above zero.
+#[then(regex = r#"^its metrics have "(.+)" above zero$"#)]
+async fn above_zero(world: &mut LabWorld, begin: String) -> Step {
+    let begin = begin.replace('\'', "\"");
+    eventually(world, TELLING, async |world| {
+        let (_, text) = fetch(world, MONITORING, "/metrics").await?;
+        let of_it = text.lines().filter_map(|line| line.strip_prefix(&begin)?.strip_prefix(' '));
+        let values: Vec<f64> = of_it.filter_map(|value| value.trim().parse().ok()).collect();
+        expect(values.iter().any(|value| *value > 0.0), || format!("its values are {values:?}"))
+    })
+    .await
+}
+
 async fn status(world: &mut LabWorld, arguments: &[&str]) -> Result<CniAnswer, Stop> {
     let pod = agent(world).await?;
     Ok(world.cluster().await?.exec(&pod, CONTAINER, arguments).await?)
@@ -98,28 +111,38 @@ async fn finds(world: &mut LabWorld, fragment: String) -> Step {
     .await
 }
 
+/// True if the event was recorded, for the first time or once more, since the scenario began: on somebody's cluster events outlive scenarios.
+pub(super) fn is_of_scenario(event: &Event, begun: i64) -> bool {
+    let time = event.last_timestamp.as_ref().or(event.first_timestamp.as_ref());
+    time.is_none_or(|time| time.0.as_second() >= begun)
+}
+
 /// Those of this scenario.
 async fn own_events(world: &mut LabWorld) -> Result<Vec<Value>, Stop> {
     // Times of events are whole seconds.
     let begun = world.begun.as_second();
     let all = events::all(&*world.cluster().await?).await?;
-    let first = |event: &Event| event.first_timestamp.as_ref().map(|time| time.0.as_second());
-    let own = all.iter().filter(|event| first(event).is_none_or(|first| first >= begun));
+    let own = all.iter().filter(|event| is_of_scenario(event, begun));
     own.map(serde_json::to_value).collect::<Result<_, _>>().map_err(Stop::harness)
 }
 
-/// Waits for the event, one of a former scenario included.
-#[then(regex = r#"^an event "(\w+)"(?: about node "([^"]+)")? (?:is there|says "(.+)")$"#)]
-async fn event(world: &mut LabWorld, reason: String, node: String, fragment: String) -> Step {
+/// Waits for the event, since the last action; of any type unless the step names it.
+#[then(
+    regex = r#"^an event "(\w+)"(?: of type (Warning|Normal))?(?: about node "([^"]+)")? (?:is there|says "(.+)")$"#
+)]
+async fn event(world: &mut LabWorld, reason: String, kind: String, node: String, fragment: String) -> Step {
     let tier = world.cluster().await?;
+    let (from, begun) = (world.marks.last(), world.begun.as_second());
     eventually(world, SOON, async |_| {
-        let all = events::all(&tier).await?;
+        let mut all = events::all(&tier).await?;
+        all.retain(|one| is_of_scenario(one, begun) && events::is_behind(one, from));
         let is_it = |one: &Event| {
             one.reason.as_deref() == Some(&*reason)
+                && (kind.is_empty() || one.type_.as_deref() == Some(&*kind))
                 && one.message.as_deref().unwrap_or_default().contains(&fragment)
                 && (node.is_empty() || one.involved_object.name.as_deref() == Some(&*node))
         };
-        let said = || all.iter().map(|one| (&one.reason, &one.message)).collect::<Vec<_>>();
+        let said = || all.iter().map(|one| (&one.type_, &one.reason, &one.message)).collect::<Vec<_>>();
         expect(all.iter().any(is_it), || format!("the events are {:?}", said()))
     })
     .await

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Permissions of the node agent and the taint controllers: rights, capabilities and mounts, and the effect of a stolen token.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Duration;
 
-use cluster::{DAEMONSET, PodName};
+use cluster::PodName;
 use cucumber::gherkin;
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::Pod;
@@ -17,7 +18,7 @@ use super::files::process;
 use super::taint::{SOON, controller};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect_eq};
+use crate::stop::{Step, Stop, expect, expect_eq};
 use crate::tier::MESH_NAMESPACE;
 
 /// Subject where it is not the node agent.
@@ -219,27 +220,136 @@ async fn capabilities(world: &mut LabWorld, wanted: String) -> Step {
     expect_eq("its capabilities", &found, &wanted)
 }
 
-/// Exactly the lines of the text, in any order: `PATH from HOST PATH[, read-only][, PROPAGATION]`.
+/// Exactly the lines of the text, in any order: `PATH from HOST PATH[, read-only][, PROPAGATION]`. The API's pod has these volumes of the node in all of its
+/// containers, and the process has these mounts: the same directory, as its node's path leads to, with these options.
 #[then("its mounts are:")]
 async fn mounts(world: &mut LabWorld, step: &gherkin::Step) -> Step {
-    let applied = &world.agent.applied;
-    let set = applied.iter().find(|object| object["metadata"]["name"] == DAEMONSET);
-    let spec = &set.ok_or_else(|| Stop::wrong("no DaemonSet was applied"))?["spec"]["template"]["spec"];
-    let volumes = spec["volumes"].as_array().cloned().unwrap_or_default();
+    let wanted = lines(step.docstring.as_deref().unwrap_or_default());
+    let pod = agent(world).await?;
+    let object = world.cluster().await?.pod(&pod).await?.unwrap_or_default();
+    expect_eq("its pod's volumes of the node", &declared(&object["spec"])?, &wanted)?;
+    let process = process(world, &pod, CONTAINER).await?;
+    let info = process.hand.read(&process.file("mountinfo")).await?;
+    let info = String::from_utf8_lossy(&info).into_owned();
+    for line in &wanted {
+        let mount = Mounted::of_line(line).ok_or_else(|| Stop::harness(format!("no mount: {line}")))?;
+        mount.is_in(&info)?;
+        if mount.host == "/proc" {
+            // Its number tells the node's processes from its own.
+            continue;
+        }
+        let inside = process.file("root").join(mount.at.trim_start_matches('/'));
+        let found = process.hand.look(&inside).await?.map(|entry| entry.inode);
+        let on_node = process.hand.look(Path::new(mount.host)).await?.map(|entry| entry.inode);
+        expect(found.is_some() && found == on_node, || {
+            format!("{} is {found:?}, and {} of the node {on_node:?}", mount.at, mount.host)
+        })?;
+    }
+    Ok(())
+}
+
+/// The volumes of the node in a pod's containers, a line each.
+fn declared(spec: &Value) -> Result<BTreeSet<String>, Stop> {
     let text = |value: &Value| value.as_str().unwrap_or("(none)").to_owned();
-    let mounts = spec["containers"][0]["volumeMounts"].as_array().into_iter().flatten();
-    let found: BTreeSet<String> = mounts
-        .map(|mount| {
-            let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]);
-            let from = volume.map(|volume| text(&volume["hostPath"]["path"])).unwrap_or_default();
-            let read_only = if mount["readOnly"] == true { ", read-only" } else { "" };
-            let propagation = mount["mountPropagation"].as_str().map(|how| format!(", {how}"));
-            format!("{} from {from}{read_only}{}", text(&mount["mountPath"]), propagation.unwrap_or_default())
+    let volumes = spec["volumes"].as_array().into_iter().flatten();
+    let of_node: BTreeMap<String, String> = volumes
+        .filter(|volume| volume["projected"].is_null())
+        .map(|volume| {
+            (text(&volume["name"]), volume["hostPath"]["path"].as_str().unwrap_or_default().to_owned())
         })
         .collect();
-    let unmounted = volumes.len().saturating_sub(found.len());
-    if unmounted > 0 {
-        return Err(Stop::wrong(format!("{unmounted} volumes are mounted nowhere")));
+    let containers = ["containers", "initContainers"].map(|kind| spec[kind].as_array().into_iter().flatten());
+    let mounts = containers.into_iter().flatten().flat_map(|one| one["volumeMounts"].as_array());
+    let (mut found, mut unmounted) = (Vec::new(), of_node.clone());
+    for mount in mounts.flatten() {
+        let name = text(&mount["name"]);
+        let Some(from) = of_node.get(&name) else { continue };
+        unmounted.remove(&name);
+        let read_only = if mount["readOnly"] == true { ", read-only" } else { "" };
+        let propagation = mount["mountPropagation"].as_str().map(|how| format!(", {how}"));
+        let at = text(&mount["mountPath"]);
+        found.push(format!("{at} from {from}{read_only}{}", propagation.unwrap_or_default()));
     }
-    expect_eq("its mounts", &found, &lines(step.docstring.as_deref().unwrap_or_default()))
+    expect(unmounted.is_empty(), || format!("volumes that are mounted nowhere: {unmounted:?}"))?;
+    let (count, all) = (found.len(), found.into_iter().collect::<BTreeSet<_>>());
+    expect(all.len() == count, || "a volume is mounted twice alike")?;
+    Ok(all)
+}
+
+/// A line of `its mounts are:`.
+struct Mounted<'a> {
+    at: &'a str,
+    host: &'a str,
+    read_only: bool,
+    follows: bool,
+}
+
+impl<'a> Mounted<'a> {
+    fn of_line(line: &'a str) -> Option<Self> {
+        let (at, rest) = line.split_once(" from ")?;
+        let mut parts = rest.split(", ");
+        let host = parts.next()?;
+        let options: Vec<_> = parts.collect();
+        Some(Self {
+            at,
+            host,
+            read_only: options.contains(&"read-only"),
+            follows: options.contains(&"HostToContainer"),
+        })
+    }
+
+    /// Looks for it in the text of `/proc/PID/mountinfo` (proc(5)).
+    fn is_in(&self, info: &str) -> Step {
+        let at = self.at.strip_prefix("/var/run").map_or(self.at.to_owned(), |rest| format!("/run{rest}"));
+        let of_it = |line: &&str| line.split(' ').nth(4).is_some_and(|point| point == at || point == self.at);
+        // The last one is on top of the others.
+        let line =
+            info.lines().rfind(of_it).ok_or_else(|| Stop::wrong(format!("nothing is mounted at {at}")))?;
+        let fields: Vec<_> = line.split(' ').collect();
+        let options = fields.get(5).copied().unwrap_or_default();
+        let is_read_only = options.split(',').any(|option| option == "ro");
+        expect(is_read_only == self.read_only, || format!("{at} is mounted with {options}"))?;
+        let mut optional = fields.iter().skip(6).take_while(|field| **field != "-");
+        let follows = optional.any(|field| field.starts_with("master:") || field.starts_with("shared:"));
+        expect(follows || !self.follows, || format!("{at} does not follow mounts of the node"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INFO: &str = "\
+36 35 0:40 /node/etc/cni/net.d /host/etc/cni/net.d rw,relatime - tmpfs tmpfs rw
+37 35 0:40 /node/var/lib/cni /host/var/lib/cni ro,relatime master:7 - tmpfs tmpfs rw
+38 35 0:40 /node/run/istio-cni /run/istio-cni rw,relatime - tmpfs tmpfs rw";
+
+    fn is_there(line: &str) -> bool {
+        Mounted::of_line(line).unwrap().is_in(INFO).is_ok()
+    }
+
+    #[test]
+    fn a_mount_is_what_the_kernel_says_and_not_what_was_applied() {
+        assert!(is_there("/host/etc/cni/net.d from /etc/cni/net.d"));
+        assert!(is_there("/var/run/istio-cni from /var/run/istio-cni"));
+        assert!(is_there("/host/var/lib/cni from /var/lib/cni, read-only, HostToContainer"));
+        for wrong in [
+            "/host/etc/cni/net.d from /etc/cni/net.d, read-only",
+            "/host/var/lib/cni from /var/lib/cni",
+            "/host/etc/cni/net.d from /etc/cni/net.d, HostToContainer",
+            "/host/proc from /proc",
+        ] {
+            assert!(!is_there(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_volume_without_a_mount_is_wrong_whatever_else_is_mounted_twice() {
+        let volume = |name: &str| json!({ "name": name, "hostPath": { "path": format!("/{name}") } });
+        let mount = |name: &str, at: &str| json!({ "name": name, "mountPath": at });
+        let spec = |mounts: Vec<Value>| json!({ "volumes": [volume("a"), volume("b")], "containers": [{ "volumeMounts": mounts }] });
+        let good = declared(&spec(vec![mount("a", "/x"), mount("b", "/y")])).unwrap();
+        assert_eq!(good.into_iter().collect::<Vec<_>>(), ["/x from /a", "/y from /b"]);
+        assert!(declared(&spec(vec![mount("a", "/x"), mount("a", "/y")])).is_err());
+    }
 }

@@ -3,22 +3,25 @@
 
 use std::time::Duration;
 
+use cluster::condition::is_ready;
 use cluster::{CniAnswer, CniCall, PodStart};
 use cucumber::{given, then, when};
 use injector::{Config, Programming};
 use protocol::pod::MIRROR_ANNOTATION;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::binaries::PLUGIN;
 use crate::pod::{self, Pod, Proxy};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect_eq};
+use crate::stop::{Step, Stop, expect, expect_eq};
 use crate::stopwatch::Spent;
 use crate::tier::Families;
 
 /// Time after which an init container that found no rules gives up; 5 s if nobody says so.
 const PROBE_TIMEOUT: (&str, &str) = ("PROBE_TIMEOUT", "1s");
+/// Time for a kubelet to state what it has started.
+const STATED: Duration = Duration::from_secs(5);
 /// Deadline of a pod's deletion.
 const GONE: Duration = Duration::from_secs(30);
 
@@ -314,11 +317,31 @@ async fn start(world: &mut LabWorld, name: String) -> Step {
     world.start(&name).await.map(drop)
 }
 
+/// Starts it if no step has done so, and asks the API server now: it is the pod that started, runs and is Ready.
 #[given("it runs")]
 #[then("it runs")]
 async fn runs(world: &mut LabWorld) -> Step {
     let name = world.it.clone();
-    world.run_pod(&name).await
+    world.run_pod(&name).await?;
+    let started = world.uids.get(&name).cloned();
+    let pod = world.its_name()?;
+    eventually(world, STATED, async |world| {
+        let found = world.cluster().await?.pod(&pod).await?;
+        still_runs(found.as_ref(), started.as_deref())
+    })
+    .await
+}
+
+/// True if the API has a pod that runs and is Ready, and it is the one with this UID.
+fn still_runs(pod: Option<&Value>, started: Option<&str>) -> Step {
+    let pod = pod.ok_or_else(|| Stop::wrong("the API has no such pod any more"))?;
+    let uid = pod["metadata"]["uid"].as_str();
+    expect(started.is_none() || uid == started, || {
+        format!("it is another pod, {uid:?} and not {started:?}")
+    })?;
+    expect(pod["metadata"]["deletionTimestamp"].is_null(), || "it is being deleted")?;
+    let is_running = pod["status"]["phase"] == "Running" && is_ready(pod);
+    expect(is_running, || format!("its status is {}", pod["status"]))
 }
 
 #[then(regex = r#"^it does not start: code (\d+), "(.*)"$"#)]
@@ -390,6 +413,25 @@ fn of_first_sandbox(calls: &[(CniCall, CniAnswer)], pod: &str) -> Option<Spent> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pod_that_was_evicted_replaced_or_is_unready_does_not_run() {
+        let pod = |uid: &str, phase: &str, ready: &str| {
+            json!({
+                "metadata": { "uid": uid },
+                "status": { "phase": phase, "conditions": [{ "type": "Ready", "status": ready }] },
+            })
+        };
+        let runs = |pod: &Value| still_runs(Some(pod), Some("a")).is_ok();
+        assert!(runs(&pod("a", "Running", "True")));
+        for other in [pod("a", "Failed", "True"), pod("a", "Running", "False"), pod("b", "Running", "True")] {
+            assert!(!runs(&other), "{other}");
+        }
+        let mut leaving = pod("a", "Running", "True");
+        leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(!runs(&leaving));
+        assert!(still_runs(None, None).is_err());
+    }
 
     #[test]
     fn a_code_counts_where_the_tier_is_told_of_codes() {

@@ -91,10 +91,7 @@ async fn admitted(world: &mut LabWorld) -> Step {
     let tier = world.cluster().await?;
     let started = tier.node()?.pod_started(&it, SOON * tier.patience()).await?;
     match started {
-        PodStart::Running { .. } => {
-            world.starts.insert(it.name, started);
-            Ok(())
-        }
+        PodStart::Running { .. } => world.started(&it, started).await,
         other => Err(Stop::wrong(format!("its start ended with {other:?}"))),
     }
 }

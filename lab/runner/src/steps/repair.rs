@@ -15,14 +15,13 @@ use serde_json::{Value, json};
 use super::agent::objects::changes_pods;
 use super::files::files;
 use crate::steps::events;
+use crate::steps::marks::Mark;
 use crate::steps::wait::{eventually, throughout};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect};
 
 /// Deadline of the agent for anything here.
 const SOON: Duration = Duration::from_secs(30);
-/// Window in which an agent would go on that does too much.
-const QUIET: Duration = Duration::from_secs(1);
 /// Verbs that change a pod.
 const WRITES: [Verb; 5] = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete, Verb::DeleteCollection];
 
@@ -151,29 +150,31 @@ async fn annotated(world: &mut LabWorld, key: String, value: String) -> Step {
     Ok(())
 }
 
-/// Reason and message of all events on the pod that `it` means.
-async fn told(world: &mut LabWorld) -> Result<Vec<(String, String)>, Stop> {
+/// Reason and message of the events on the pod that `it` means, from a mark on.
+async fn told(world: &mut LabWorld, from: Mark) -> Result<Vec<(String, String)>, Stop> {
     let it = world.its_name()?;
     let about = events::about(&*world.cluster().await?, &it).await?.into_iter();
+    let about = about.filter(|event| events::is_behind(event, from));
     Ok(about.map(|one| (one.reason.unwrap_or_default(), one.message.unwrap_or_default())).collect())
 }
 
-/// Waits for an Event about the pod.
-#[then(regex = r#"^the node agent tells of it: ([A-Za-z]+)(?:, "(.*)")?$"#)]
-async fn tells(world: &mut LabWorld, reason: String, text: String) -> Step {
+/// Waits for an Event about the pod since the last action; `has ever told`: since the scenario's begin.
+#[then(regex = r#"^the node agent (tells|has ever told) of it: ([A-Za-z]+)(?:, "(.*)")?$"#)]
+async fn tells(world: &mut LabWorld, when: String, reason: String, text: String) -> Step {
+    let from = if when == "tells" { world.marks.last() } else { Mark::default() };
     eventually(world, SOON, async |world| {
-        let told = told(world).await?;
+        let told = told(world, from).await?;
         let is_it = |(why, what): &(String, String)| *why == reason && what.contains(&text);
         expect(told.iter().any(is_it), || format!("it told {told:?}"))
     })
     .await
 }
 
-/// No such Event so far, and none for a while: events are written one after the other.
-#[then(regex = r#"^the node agent tells of it no ([A-Za-z]+)(?:, "(.*)")?$"#)]
-async fn tells_not(world: &mut LabWorld, reason: String, text: String) -> Step {
-    throughout(world, QUIET, async |world| {
-        let told = told(world).await?;
+/// No such Event in the scenario so far, and none for so long.
+#[then(regex = r#"^the node agent tells of it no ([A-Za-z]+)(?:, "(.*)")? for (\d+) s$"#)]
+async fn tells_not(world: &mut LabWorld, reason: String, text: String, seconds: u64) -> Step {
+    throughout(world, Duration::from_secs(seconds), async |world| {
+        let told = told(world, Mark::default()).await?;
         match told.iter().find(|(why, what)| *why == reason && what.contains(&text)) {
             None => Ok(()),
             Some((_, text)) => Err(Stop::wrong(format!("it told {reason}: {text}"))),
@@ -182,11 +183,11 @@ async fn tells_not(world: &mut LabWorld, reason: String, text: String) -> Step {
     .await
 }
 
-/// Exactly these writes succeeded or were tried, each of them once, and for a while no other; `nothing` for none. A conflict wrote nothing: a kubelet
+/// Exactly these writes succeeded or were tried, each of them once, and for so long no other; `nothing` for none. The agent's first retries are after 1 s and 2 s. A conflict wrote nothing: a kubelet
 /// wrote meanwhile.
-#[then(regex = r#"^the node agent has written pods' "([^"]+)"$"#)]
-async fn written(world: &mut LabWorld, wanted: String) -> Step {
-    throughout(world, QUIET, async |world| has_written(world, &wanted).await).await
+#[then(regex = r#"^the node agent has written pods' "([^"]+)", and nothing else for (\d+) s$"#)]
+async fn written(world: &mut LabWorld, wanted: String, seconds: u64) -> Step {
+    throughout(world, Duration::from_secs(seconds), async |world| has_written(world, &wanted).await).await
 }
 
 async fn has_written(world: &mut LabWorld, wanted: &str) -> Step {
@@ -264,23 +265,25 @@ async fn stays(world: &mut LabWorld, seconds: u64) -> Step {
     .await
 }
 
-/// Waits for the request, and for its answer where the step speaks of one.
+/// Waits for the request, and for its answer where the step speaks of one. Requests before the action, and those that such a step has found before, are none.
 #[when(regex = r"^the node agent asks for an? ([a-z]+) of ([a-z./]+)(, and is answered(?: \d+)?)?$")]
 async fn asks(world: &mut LabWorld, verb: String, resource: String, answer: String) -> Step {
     let code: Option<u16> = answer.rsplit(' ').next().and_then(|code| code.parse().ok());
     let user = cluster::plugin_user();
-    eventually(world, SOON, async |world| {
+    let from = world.marks.awaited().requests.max(world.awaited.map_or(0, |last| last + 1));
+    let found = eventually(world, SOON, async |world| {
         let meant = |one: &Asked| {
             one.user == user
+                && one.order >= from
                 && one.verb.to_string() == verb
                 && one.resource.as_deref() == Some(&*resource)
                 && (answer.is_empty() || one.code.is_some())
                 && (code.is_none() || one.code == code)
         };
-        match world.cluster().await?.front()?.count(&meant) {
-            0 => Err(Stop::wrong("it did not ask, or got no such answer")),
-            _ => Ok(()),
-        }
-    })
-    .await
+        let requests = world.cluster().await?.front()?.requests();
+        let found = requests.iter().find(|one| meant(one)).map(|one| one.order);
+        found.ok_or_else(|| Stop::wrong("it did not ask, or got no such answer"))
+    });
+    world.awaited = Some(found.await?);
+    Ok(())
 }

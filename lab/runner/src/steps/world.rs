@@ -27,8 +27,10 @@ use crate::steps::agent::{self, AgentPlan};
 use crate::steps::call::CallPlan;
 use crate::steps::configuration::Watched;
 use crate::steps::controllers::Made;
+use crate::steps::events;
 use crate::steps::exposure::Measure;
 use crate::steps::manifests::HandedIn;
+use crate::steps::marks::Marks;
 use crate::steps::multus::MultusPlan;
 use crate::steps::permissions::Attempt;
 use crate::steps::pod_security::Answered;
@@ -98,6 +100,12 @@ pub struct LabWorld {
     pub applied: Vec<Value>,
     /// Begin of the scenario: a cluster may remember what was before.
     pub begun: Timestamp,
+    /// Where its last action began.
+    pub marks: Marks,
+    /// A step of it looks at events.
+    pub looks_at_events: bool,
+    /// Number of the last request that a step waited for.
+    pub awaited: Option<u64>,
     /// Requirements on the node, until it is needed.
     pub node: NodePlan,
     /// Cluster, started by the first step that needs it.
@@ -110,6 +118,8 @@ pub struct LabWorld {
     pub it: String,
     /// Results of pods' starts.
     pub starts: BTreeMap<String, PodStart>,
+    /// UIDs of the pods whose starts ended.
+    pub uids: BTreeMap<String, String>,
     /// Durations of the starts that a step awaited: none where a pod came up by itself.
     pub took: BTreeMap<String, Duration>,
     /// Last answer of a plugin that a step called itself.
@@ -175,6 +185,7 @@ impl LabWorld {
     pub fn begin(&mut self, lab: &Arc<Lab>, feature: &gherkin::Feature, scenario: &gherkin::Scenario) {
         self.lab = Some(Arc::clone(lab));
         self.begun = Timestamp::now();
+        self.looks_at_events = scenario.steps.iter().any(|step| events::is_about(&step.value));
         if let Some(entry) = lab.catalogue.find(feature, scenario) {
             self.id.clone_from(&entry.id);
             self.node.mutant.clone_from(&entry.mutant);
@@ -273,8 +284,18 @@ impl LabWorld {
         let since = Instant::now();
         let ended = cluster.start_pod(&pod, object).await?;
         self.took.insert(name.to_owned(), since.elapsed());
-        self.starts.insert(name.to_owned(), ended.clone());
+        self.started(&pod, ended.clone()).await?;
         Ok(ended)
+    }
+
+    /// Keeps the result of a pod's start, and which pod it was.
+    pub async fn started(&mut self, pod: &PodName, ended: PodStart) -> Step {
+        let found = self.cluster().await?.pod(pod).await?.unwrap_or_default();
+        if let Some(uid) = found["metadata"]["uid"].as_str() {
+            self.uids.insert(pod.name.clone(), uid.to_owned());
+        }
+        self.starts.insert(pod.name.clone(), ended);
+        Ok(())
     }
 
     /// Starts a pod that is only there to be talked to; if it does not run, its plugin is at fault.

@@ -28,12 +28,12 @@ pub(crate) fn carry_out(work: Work) -> io::Result<Answer> {
         Work::Write { path, content, how } => write(&path, &content.0, how)?,
         Work::Remove { path } => remove(&path)?,
         Work::Rename { from, to } => fs::rename(from, to)?,
-        Work::MakeDirectory { path } => fs::create_dir_all(path)?,
         Work::Link { path, target } => symlink(target, path)?,
         Work::SetMode { path, mode } => fs::set_permissions(path, Permissions::from_mode(mode))?,
         Work::SetImmutable { path, immutable } => set_immutable(&path, immutable)?,
         Work::Run(_)
         | Work::Signal { .. }
+        | Work::MakeDirectory { .. }
         | Work::Watch { .. }
         | Work::Capture { .. }
         | Work::Send { .. }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::agent;
 use crate::steps::files::files;
 use crate::steps::world::LabWorld;
-use crate::stop::{Step, Stop, expect};
+use crate::stop::{Step, Stop, expect, expect_eq};
 
 /// Files of an account's volume.
 const TOKEN: &str = "token";
@@ -162,6 +162,18 @@ async fn holds(world: &mut LabWorld, millis: u64) -> Step {
     kubeconfig(world, "/users/0/user/token", &token, millis).await
 }
 
+/// One cluster, one user and one context, and the server's certificate is verified.
+fn trusts_nobody_else(kubeconfig: &Value) -> Step {
+    for list in ["clusters", "users", "contexts"] {
+        let count = kubeconfig[list].as_array().map_or(0, Vec::len);
+        expect(count == 1, || format!("the kubeconfig has {count} {list}, not 1"))?;
+    }
+    let insecure = &kubeconfig["clusters"][0]["cluster"]["insecure-skip-tls-verify"];
+    expect(insecure.is_null() || *insecure == false, || {
+        format!("the kubeconfig has insecure-skip-tls-verify: {insecure}")
+    })
+}
+
 /// Waits for a value of the plugin's kubeconfig, at this pointer.
 async fn kubeconfig(world: &mut LabWorld, place: &str, wanted: &str, millis: u64) -> Step {
     let node = files(world).await?;
@@ -169,10 +181,38 @@ async fn kubeconfig(world: &mut LabWorld, place: &str, wanted: &str, millis: u64
     node.until(Duration::from_millis(millis), &[&path], async || {
         let text = node.text(&path).await?;
         let all: Value = serde_saphyr::from_str(&text).map_err(|error| Stop::wrong(error.to_string()))?;
+        trusts_nobody_else(&all)?;
+        let entry = node.hand.look(&path).await?.ok_or_else(|| Stop::wrong("there is no kubeconfig"))?;
+        expect_eq("mode and owner of the kubeconfig", &(entry.mode, entry.owner), &(0o600, (0, 0)))?;
         match all.pointer(place).and_then(Value::as_str) {
             Some(found) if found == wanted => Ok(()),
-            found => Err(Stop::wrong(format!("{place} of the kubeconfig is {found:?}"))),
+            Some(_) => Err(Stop::wrong(format!("{place} of the kubeconfig is another one"))),
+            None => Err(Stop::wrong(format!("{place} of the kubeconfig is missing"))),
         }
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_that_trusts_anybody_else_is_wrong() {
+        let one = |cluster: Value| {
+            let (users, contexts) = (json!([{ "name": "u" }]), json!([{ "name": "c" }]));
+            json!({ "clusters": [{ "cluster": cluster }], "users": users, "contexts": contexts })
+        };
+        let trusted = json!({ "certificate-authority-data": "Q0E=" });
+        assert!(trusts_nobody_else(&one(trusted.clone())).is_ok());
+        let insecure = json!({ "certificate-authority-data": "Q0E=", "insecure-skip-tls-verify": true });
+        assert!(trusts_nobody_else(&one(insecure)).is_err());
+        for list in ["clusters", "users", "contexts"] {
+            let mut two = one(trusted.clone());
+            two[list] = json!([two[list][0], two[list][0]]);
+            assert!(trusts_nobody_else(&two).is_err(), "{list}");
+        }
+    }
 }

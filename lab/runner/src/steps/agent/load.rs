@@ -90,7 +90,7 @@ async fn restarted_meanwhile(world: &mut LabWorld, what: String, count: usize) -
         tier.comes_up(&pod, COME_UP).await?;
         let addresses = tier.workload(&pod).await?.addresses();
         let start = PodStart::Running { addresses };
-        world.starts.insert(pod.name.clone(), start.clone());
+        world.started(&pod, start.clone()).await?;
         world.agent.remembered.started.push((pod.name, start));
     }
     Ok(())

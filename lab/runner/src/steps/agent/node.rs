@@ -11,6 +11,7 @@ use super::{agent, agents, containers};
 use crate::steps::events;
 use crate::steps::exposure;
 use crate::steps::files::files;
+use crate::steps::observe;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect_eq};
 
@@ -34,12 +35,14 @@ async fn cut_off(world: &mut LabWorld, what: String) -> Step {
     Ok(world.cluster().await?.starting(&pod).await?.disturb(&disturbance).await?)
 }
 
-/// Of the kubelet, so far.
+/// Of the kubelet, since the scenario began.
 #[then(regex = "^no event says that the node agent (is unhealthy|was evicted)$")]
 async fn healthy(world: &mut LabWorld, what: String) -> Step {
     let reason = if what == "was evicted" { "Evicted" } else { "Unhealthy" };
     let all = events::of_namespace(&*world.cluster().await?, SYSTEM_NAMESPACE).await?;
-    let of_reason = all.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
+    let begun = world.begun.as_second();
+    let own = all.into_iter().filter(|event| observe::is_of_scenario(event, begun));
+    let of_reason = own.filter(|event| event.reason.as_deref() == Some(reason));
     let told: Vec<_> = of_reason.filter_map(|event| event.message).collect();
     expect_eq("what the kubelet tells", &told, &Vec::<String>::new())
 }

@@ -4,9 +4,12 @@
 //! Each order of deletion waits until the agent's pods are gone.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
-use cluster::{Asked, PodName, PodStart, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
+use cluster::conflist::is_configuration;
+use cluster::hand::{Bytes, Found, Network};
+use cluster::{Asked, LiveRule, PodName, PodStart, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
@@ -19,6 +22,7 @@ use super::{chart, gone};
 use crate::binaries::PLUGIN;
 use crate::pod::Pod;
 use crate::steps::files::Files;
+use crate::steps::moments::{self, Demand};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect};
@@ -137,10 +141,57 @@ async fn left(
     let binaries = node.hand.list(&paths.bin_dir).await?.into_iter().map(|entry| entry.name);
     let binaries = binaries.filter(|file| file.contains(PLUGIN));
     let running = node.below(&paths.run_dir).await?.into_iter().map(|path| path.display().to_string());
-    Ok(entries.chain(binaries).chain(running).map(|file| format!("{name}: {file}")).collect())
+    let mut found: Vec<_> = entries.chain(binaries).chain(running).collect();
+    for directory in ["/run", "/var/lib"].map(Path::new) {
+        let names = match node.hand.list(directory).await {
+            Err(error) if error.is_absence() => Vec::new(),
+            listed => listed?,
+        };
+        let ours = names.into_iter().map(|entry| directory.join(entry.name));
+        let ours =
+            ours.filter(|path| path.to_string_lossy().contains(PLUGIN) && !is_run_directory(path, node));
+        found.extend(ours.map(|path| path.display().to_string()));
+    }
+    let rules = node.hand.inspect(Network::Node).await?.rules;
+    found.extend(
+        rules
+            .iter()
+            .filter(|rule| is_our_rule(rule))
+            .map(|rule| format!("rule of {} {} {}: {}", rule.family, rule.table, rule.chain, rule.text)),
+    );
+    Ok(found.into_iter().map(|file| format!("{name}: {file}")).collect())
 }
 
-/// No conflist entry, no further file beside it, no binary, nothing in the run directory.
+/// True for the run directory by any of its names: a kubelet made it, and it is empty.
+fn is_run_directory(path: &Path, node: &Files) -> bool {
+    let of_run =
+        |path: &Path| path.strip_prefix("/var/run").or(path.strip_prefix("/run")).map(Path::to_owned);
+    of_run(path).is_ok() && of_run(path) == of_run(&node.paths.run_dir)
+}
+
+/// True for a rule that names the mesh: the agent writes none into the node's own namespace.
+fn is_our_rule(rule: &LiveRule) -> bool {
+    [&rule.table, &rule.chain, &rule.text].iter().any(|text| text.to_ascii_lowercase().contains("istio"))
+}
+
+/// Fails if a runtime of the node would find no network: an uninstall leaves the primary's.
+async fn has_network(name: &str, node: &Files) -> Step {
+    let plugins: Vec<_> =
+        node.hand.list(&node.paths.bin_dir).await?.into_iter().map(|entry| entry.name).collect();
+    let all = node.all(&node.paths.conf_dir).await?.into_iter();
+    let found = all.map(|(file, content)| {
+        let found = Found { content: Some(Bytes(content)), late: false, plugins: plugins.clone() };
+        (file, found)
+    });
+    let found = found.filter(|(file, _)| is_configuration(Path::new(file))).collect();
+    moments::judge(&found, &[], Demand::EveryMoment).map_err(|stop| match stop {
+        Stop::Wrong(why) => Stop::wrong(format!("{name}: {why}")),
+        other => other,
+    })
+}
+
+/// No conflist entry, no further file beside it, no binary, nothing in the run directory or called like it, no rule in the node's namespace; and a network that
+/// a runtime can use, if there was one before.
 #[then(regex = "^nothing of ours is left on (the|any) node$")]
 async fn nothing_left(world: &mut LabWorld, which: String) -> Step {
     let tier = world.cluster().await?;
@@ -149,7 +200,11 @@ async fn nothing_left(world: &mut LabWorld, which: String) -> Step {
         tier.nodes().into_iter().enumerate().take(if which == "the" { 1 } else { usize::MAX })
     {
         let before = (number == 0).then_some(&world.agent.before);
-        found.extend(left(node.name(), &Files::of(&tier, node).await?, before).await?);
+        let files = Files::of(&tier, node).await?;
+        found.extend(left(node.name(), &files, before).await?);
+        if world.agent.before.keys().any(|file| is_configuration(Path::new(file))) {
+            has_network(node.name(), &files).await?;
+        }
     }
     expect(found.is_empty(), || format!("there still are {}", found.join(", ")))
 }

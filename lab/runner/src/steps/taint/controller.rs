@@ -151,16 +151,25 @@ pub async fn logs(world: &mut LabWorld) -> Result<Vec<String>, Stop> {
     Ok(lines)
 }
 
-/// Waits for a line of its log.
+/// Waits for a line of one of them, since the last action and of a process that lives now.
 #[then(regex = r#"^the taint controller says "(.+)"$"#)]
 async fn says(world: &mut LabWorld, fragment: String) -> Step {
     let fragment = fragment.replace('\'', "\"");
     world.errors.push(fragment.clone());
-    eventually(world, SOON, async |world| {
-        let lines = logs(world).await?;
-        expect(lines.iter().any(|line| line.contains(&fragment)), || format!("it said {lines:#?}"))
-    })
-    .await
+    let from = world.marks.last().position();
+    let tier = world.cluster().await?;
+    let pods = tier.pods(SYSTEM_NAMESPACE, ("k8s-app", NAME)).await?;
+    let names = pods.iter().filter_map(|pod| pod["metadata"]["name"].as_str()).map(PodName::in_system);
+    let said = names.map(|name| {
+        let (tier, fragment) = (&tier, &fragment);
+        Box::pin(async move { tier.starting(&name).await?.said(CONTAINER, fragment, from).await })
+    });
+    let said: Vec<_> = said.collect();
+    if said.is_empty() {
+        return Err(Stop::wrong("no taint controller is there"));
+    }
+    futures::future::select_ok(said).await?;
+    Ok(())
 }
 
 /// Waits for its probe.
