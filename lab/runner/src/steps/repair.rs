@@ -265,12 +265,13 @@ async fn stays(world: &mut LabWorld, seconds: u64) -> Step {
     .await
 }
 
-/// Waits for the request, and for its answer where the step speaks of one. Requests before the action, and those that such a step has found before, are none.
+/// Waits for the request, and for its answer where the step speaks of one. Requests before the action, and those that the same step has found before, are none.
 #[when(regex = r"^the node agent asks for an? ([a-z]+) of ([a-z./]+)(, and is answered(?: \d+)?)?$")]
 async fn asks(world: &mut LabWorld, verb: String, resource: String, answer: String) -> Step {
     let code: Option<u16> = answer.rsplit(' ').next().and_then(|code| code.parse().ok());
     let user = cluster::plugin_user();
-    let from = world.marks.awaited().requests.max(world.awaited.map_or(0, |last| last + 1));
+    let key = format!("{verb} {resource}{answer}");
+    let from = world.marks.awaited().requests.max(world.awaited.get(&key).map_or(0, |last| last + 1));
     let found = eventually(world, SOON, async |world| {
         let meant = |one: &Asked| {
             one.user == user
@@ -284,6 +285,7 @@ async fn asks(world: &mut LabWorld, verb: String, resource: String, answer: Stri
         let found = requests.iter().find(|one| meant(one)).map(|one| one.order);
         found.ok_or_else(|| Stop::wrong("it did not ask, or got no such answer"))
     });
-    world.awaited = Some(found.await?);
+    let found = found.await?;
+    world.awaited.insert(key, found);
     Ok(())
 }

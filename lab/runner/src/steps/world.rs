@@ -104,8 +104,8 @@ pub struct LabWorld {
     pub marks: Marks,
     /// A step of it looks at events.
     pub looks_at_events: bool,
-    /// Number of the last request that a step waited for.
-    pub awaited: Option<u64>,
+    /// Numbers of the last requests that steps waited for, by verb, resource and answer.
+    pub awaited: BTreeMap<String, u64>,
     /// Requirements on the node, until it is needed.
     pub node: NodePlan,
     /// Cluster, started by the first step that needs it.

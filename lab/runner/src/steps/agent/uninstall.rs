@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use cluster::conflist::is_configuration;
-use cluster::hand::{Bytes, Found, Network};
+use cluster::conflist::{List, is_configuration};
+use cluster::hand::Network;
 use cluster::{Asked, LiveRule, PodName, PodStart, SERVICE_ACCOUNT, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 use futures::future::join_all;
@@ -22,7 +22,6 @@ use super::{chart, gone};
 use crate::binaries::PLUGIN;
 use crate::pod::Pod;
 use crate::steps::files::Files;
-use crate::steps::moments::{self, Demand};
 use crate::steps::wait::eventually;
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect};
@@ -174,20 +173,13 @@ fn is_our_rule(rule: &LiveRule) -> bool {
     [&rule.table, &rule.chain, &rule.text].iter().any(|text| text.to_ascii_lowercase().contains("istio"))
 }
 
-/// Fails if a runtime of the node would find no network: an uninstall leaves the primary's.
+/// Fails if the first configuration of the node is none: an uninstall leaves the primary's. Whether its plugins are there is the primary's business.
 async fn has_network(name: &str, node: &Files) -> Step {
-    let plugins: Vec<_> =
-        node.hand.list(&node.paths.bin_dir).await?.into_iter().map(|entry| entry.name).collect();
-    let all = node.all(&node.paths.conf_dir).await?.into_iter();
-    let found = all.map(|(file, content)| {
-        let found = Found { content: Some(Bytes(content)), late: false, plugins: plugins.clone() };
-        (file, found)
-    });
-    let found = found.filter(|(file, _)| is_configuration(Path::new(file))).collect();
-    moments::judge(&found, &[], Demand::EveryMoment).map_err(|stop| match stop {
-        Stop::Wrong(why) => Stop::wrong(format!("{name}: {why}")),
-        other => other,
-    })
+    let all = node.all(&node.paths.conf_dir).await?;
+    let first = all.iter().find(|(file, _)| is_configuration(Path::new(file)));
+    let (file, text) = first.ok_or_else(|| Stop::wrong(format!("{name}: no configuration is left")))?;
+    let parsed = List::of_file(Path::new(file), text);
+    parsed.map(drop).map_err(|why| Stop::wrong(format!("{name}: {file} is no network: {why}")))
 }
 
 /// No conflist entry, no further file beside it, no binary, nothing in the run directory or called like it, no rule in the node's namespace; and a network that
