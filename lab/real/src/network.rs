@@ -93,7 +93,7 @@ impl Network {
         }
         let of = format!("{LISTS}/multus.d/multus.kubeconfig");
         place.write(&of, kubeconfig)?;
-        let multus = thin(&list, Path::new(&of));
+        let multus = thin(Path::new(&of));
         place.write(&format!("{LISTS}/00-multus.conf"), format!("{multus:#}\n"))
     }
 
@@ -158,14 +158,15 @@ fn bridge(ranges: Vec<String>) -> Value {
     json!({ "cniVersion": VERSION, "name": "lab", "plugins": [bridge] })
 }
 
-/// Configuration as the entrypoint of Multus thin writes it: the first network's within its own.
-fn thin(first: &Value, kubeconfig: &Path) -> Value {
+/// Configuration of Multus thin that names the first network's file. Its entrypoint would copy that file into this one, and look for changes of it every
+/// second: without one a copy would be that of before the node agent came, for ever.
+fn thin(kubeconfig: &Path) -> Value {
     json!({
         "cniVersion": VERSION,
         "name": "multus-cni-network",
         "type": "multus",
         "kubeconfig": kubeconfig,
-        "delegates": [first],
+        "clusterNetwork": format!("{LISTS}/{PRIMARY}"),
     })
 }
 
@@ -199,13 +200,9 @@ mod tests {
     }
 
     #[test]
-    fn thin_multus_has_the_whole_list_of_the_first_network() {
-        let list = bridge(vec!["10.200.1.0/24".to_owned()]);
-        let multus = thin(&list, Path::new("/k"));
-        assert_eq!(
-            multus["delegates"][0]["plugins"][0]["ipam"]["ranges"],
-            json!([[{ "subnet": "10.200.1.0/24" }]])
-        );
+    fn thin_multus_names_the_list_of_the_first_network() {
+        let multus = thin(Path::new("/k"));
+        assert_eq!(multus["clusterNetwork"], "/etc/cni/net.d/10-lab.conflist");
         assert_eq!((&multus["type"], &multus["kubeconfig"]), (&json!("multus"), &json!("/k")));
     }
 }

@@ -10,6 +10,7 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use kubelet::netns;
 use kubelet::process::Program;
 use kubelet::rights::Rights;
 use kubelet::rootfs::{Mount, Root};
@@ -19,7 +20,6 @@ use tokio::time::timeout;
 
 use crate::binaries::PLUGIN;
 use crate::plan::Sut;
-use crate::tier::netns;
 
 /// Where roots are built: what is mounted there is seen by nobody else.
 const BASE: &str = "/run/cnilab-alone";

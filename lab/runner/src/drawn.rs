@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 
 use cluster::DAEMONSET;
 use cucumber::gherkin::{Feature, Step};
-use kubelet::options::Names;
 use sha2::{Digest as _, Sha256};
 
 /// What introduces the name of a pod in a step.
@@ -40,9 +39,9 @@ impl Drawn {
         self.draw(of).iter().take(8).map(|byte| char::from(b'a' + byte % 26)).collect()
     }
 
-    /// Names and addresses of the nodes.
+    /// Second parts of the pods' addresses, and of those in a second network.
     #[must_use]
-    pub fn names(self) -> Names {
+    pub fn networks(self) -> (u8, u8) {
         let mut networks = BTreeSet::new();
         for round in 0..u8::MAX {
             let number = self.draw(&format!("network {round}"))[0];
@@ -52,7 +51,7 @@ impl Drawn {
         }
         let mut networks = networks.into_iter();
         let mut next = || networks.next().unwrap_or_default();
-        Names { node: self.word("node"), pods: next(), second: next() }
+        (next(), next())
     }
 
     /// Gives the pods and nodes that steps name other names.
@@ -194,7 +193,7 @@ mod tests {
         assert_eq!(steps(Drawn::new(7)), steps(Drawn::new(7)));
         assert_ne!(steps(Drawn::new(7)), steps(Drawn::new(8)));
         for seed in 0..200 {
-            let Names { pods, second, .. } = Drawn::new(seed).names();
+            let (pods, second) = Drawn::new(seed).networks();
             assert!(NETWORKS.contains(&pods) && pods < second, "{pods} {second}");
         }
     }

@@ -22,12 +22,13 @@ use cluster::{
 };
 use k8s_openapi::api::core::v1::Namespace;
 use kubelet::account;
+use kubelet::options::Names;
 pub use kubelet::options::scaled;
 use kubelet::{ClusterOptions, NetnsCluster};
 pub use kubelet::{netns, preflight};
 use redirect::ruleset::Family;
 use remote::RemoteCluster;
-pub use remote::{Error as SessionError, Session, SessionOptions, Whole, clean};
+pub use remote::{Error as SessionError, Seen, Session, SessionOptions, Whole, clean};
 use serde::Deserialize;
 use serde_json::{Value, json};
 pub use standing::Standing;
@@ -296,7 +297,10 @@ impl Tier {
         let directory = directory(&root, id);
         let mut options = ClusterOptions::new(&directory, &plan.workload, &plan.sut.dir);
         options.chaos = plan.args.chaos.map(|seed| Chaos::new(seed, id)).unwrap_or_default();
-        options.names = drawn.map(Drawn::names).unwrap_or_default();
+        if let Some(drawn) = drawn {
+            let (pods, second) = drawn.networks();
+            options.names = Names { node: drawn.word("node"), pods, second };
+        }
         options.deadlines.exchange = EXCHANGE;
         options.node = node.clone();
         let mutant = node.mutant.iter().map(|name| (MUTANT.to_owned(), name.clone()));

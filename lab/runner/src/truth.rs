@@ -65,13 +65,15 @@ fn done(answer: &CniAnswer) -> Result<(), Refusal> {
 #[derive(Debug)]
 pub struct Tool {
     pub seat: Seat,
+    /// Names the back end: Millrace's own flag.
+    pub says_backend: bool,
     files: AtomicUsize,
 }
 
 impl Tool {
     #[must_use]
     pub fn new(seat: Seat) -> Self {
-        Self { seat, files: AtomicUsize::default() }
+        Self { seat, says_backend: true, files: AtomicUsize::default() }
     }
 
     async fn run(
@@ -83,7 +85,8 @@ impl Tool {
         let node = self.seat.tier.node()?;
         let hand = node.hand().await?;
         let words = [TOOL.to_owned()].into_iter().chain(line.arguments);
-        let words = words.chain(["--backend".to_owned(), backend.name().to_owned()]);
+        let of_backend = ["--backend".to_owned(), backend.name().to_owned()];
+        let words = words.chain(of_backend.into_iter().filter(|_| self.says_backend));
         let mut run = Run::new(network, words, PROMPT);
         let variables = line.environment.into_iter();
         run.environment = variables.map(|(key, value)| (key.to_owned(), value)).collect();

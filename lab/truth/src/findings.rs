@@ -7,6 +7,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::counters::Known;
+use crate::fates::Fate;
 use crate::net;
 use crate::unreachable::Unreachable;
 
@@ -31,6 +32,9 @@ pub struct Findings {
     pub refused: usize,
     /// Number of occurrences by outcome.
     pub outcomes: BTreeMap<&'static str, usize>,
+    /// Fates that were recorded, by configuration.
+    #[serde(skip)]
+    pub fates: BTreeMap<String, Vec<Fate>>,
     /// Kinds of rules: each with whether some packet met one.
     #[serde(skip)]
     pub kinds: BTreeMap<String, bool>,
@@ -71,6 +75,7 @@ impl Findings {
         self.rules += other.rules;
         self.reached += other.reached;
         self.refused += other.refused;
+        self.fates.extend(other.fates);
         for (outcome, count) in other.outcomes {
             *self.outcomes.entry(outcome).or_default() += count;
         }

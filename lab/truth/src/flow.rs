@@ -17,6 +17,7 @@ use redirect::host::{INBOUND_V6, loopback};
 use redirect::packet::{Connection, Hook, Layer4, Outcome, Packet, Verdict};
 use redirect::ruleset::{Cidr, Family};
 use redirect::verdict::Judge;
+use serde::{Deserialize, Serialize};
 
 use track::{Direction, Tracker};
 
@@ -24,7 +25,7 @@ use track::{Direction, Tracker};
 const LO: &str = "lo";
 
 /// Owner of a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Owner {
     /// User.
     pub uid: u32,

@@ -35,6 +35,19 @@ pub fn rules(backend: Backend) -> anyhow::Result<()> {
     }
 }
 
+/// All rules of whoever chose a back end by itself.
+pub fn every_rule() -> anyhow::Result<()> {
+    tables()?;
+    let is_used = |file: &str| {
+        let path = std::path::Path::new("/proc/thread-self/net").join(file);
+        std::fs::read_to_string(path).is_ok_and(|names| !names.is_empty())
+    };
+    if ["ip_tables_names", "ip6_tables_names"].into_iter().any(is_used) {
+        rules(Backend::IptablesLegacy)?;
+    }
+    Ok(())
+}
+
 /// Empties the legacy tables that rules of ours can be in, and leaves them there.
 fn empty(tool: &str) -> anyhow::Result<()> {
     let mut command = Command::new(tool);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A thread's work: its configurations, one after the other, in namespaces of its own.
 
+mod fated;
 mod pass;
 
 use std::collections::BTreeSet;
@@ -13,13 +14,14 @@ use netfilter::{Backend, ground};
 use redirect::Config;
 use redirect::generate::ruleset;
 use redirect::ruleset::Ruleset;
-use redirect::verdict::Judge;
+use redirect::verdict;
 
 use crate::counters::{self, Known, Live, Place};
 use crate::data::{self, Case};
 use crate::derive;
 use crate::exchange::{self, MORE_PATIENCE, PATIENCE, Proxy, Seen};
 use crate::expect;
+use crate::fates::Fates;
 use crate::findings::Findings;
 use crate::flow::Pod;
 use crate::forget;
@@ -57,6 +59,18 @@ pub struct Plan {
     pub seed: u32,
     /// A thread with so many findings takes no further configuration.
     pub enough: usize,
+    pub judge: Judge,
+}
+
+/// Who says what should become of a packet.
+#[derive(Debug, Clone)]
+pub enum Judge {
+    /// Our evaluator of the rules that our generator makes; it knows the counters of rules as well.
+    Evaluator,
+    /// Fates with rules that others wrote.
+    Recorded(Fates),
+    /// Fates are recorded.
+    Nobody,
 }
 
 impl Plan {
@@ -100,7 +114,11 @@ fn lane<'p>(plan: &'p Plan, next: &dyn Fn() -> Option<&'p Case>) -> anyhow::Resu
     while lane.findings.wrong() < plan.enough
         && let Some(case) = next()
     {
-        lane.case(case).with_context(|| format!("configuration {:?} through {}", case.name, plan.backend))?;
+        let judged = match plan.judge {
+            Judge::Evaluator => lane.case(case),
+            Judge::Recorded(_) | Judge::Nobody => lane.fated(case),
+        };
+        judged.with_context(|| format!("configuration {:?} through {}", case.name, plan.backend))?;
     }
     Ok(lane.findings)
 }
@@ -155,7 +173,7 @@ impl Lane<'_> {
         let pod = expect::pod(&config);
         let mut pass = Pass {
             case,
-            judge: Judge::new(&rules),
+            judge: verdict::Judge::new(&rules),
             pod: &pod,
             proxy: &Proxy::listen(&config).context("cannot listen as the proxy")?,
             known: &known,

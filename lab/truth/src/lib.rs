@@ -16,6 +16,7 @@
 //! | [`forget`] | an end to rules and connections of the configuration before |
 //! | [`exchange`] | sends a packet and sees who got it |
 //! | [`counters`] | the rules of a namespace with their counters |
+//! | [`fates`] | fates of packets that were recorded with upstream's rules |
 //! | [`flow`] | a connection: its packets at every hook that they meet |
 //! | [`expect`](mod@expect) | what the evaluator says |
 //! | [`writer`] | who programs the pods |
@@ -30,6 +31,7 @@ pub mod data;
 pub mod derive;
 pub mod exchange;
 pub mod expect;
+pub mod fates;
 pub mod findings;
 pub mod flow;
 pub mod forget;
@@ -45,8 +47,9 @@ pub mod unreachable;
 pub mod writer;
 
 pub use command_line::CommandLine;
+pub use fates::Fates;
 pub use findings::Findings;
-pub use lane::{Plan, run};
+pub use lane::{Judge, Plan, run};
 pub use netfilter::Backend;
 pub use unreachable::Unreachable;
 pub use writer::{Library, Refusal, Writer};

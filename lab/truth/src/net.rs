@@ -19,6 +19,8 @@ use rtnetlink::packet_route::link::{InfoData, InfoVeth};
 use rtnetlink::packet_route::route::{RouteScope, RouteType};
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
 
+use serde::{Deserialize, Serialize};
+
 use crate::flow::Link;
 
 /// The pod's interface to everything outside.
@@ -33,7 +35,8 @@ const LOCAL_TABLE: u32 = 255;
 const HARDWARE: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
 /// One of the namespaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Place {
     /// The pod.
     Pod,

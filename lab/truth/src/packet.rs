@@ -6,11 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use redirect::packet::{Connection, Hook, Layer4, Packet};
 use redirect::ruleset::Family;
+use serde::{Deserialize, Serialize};
 
 use crate::flow::{Owner, Shape};
 use crate::net::{self, Place};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The first of a connection.
     Tcp,
@@ -23,7 +25,7 @@ pub enum Kind {
 }
 
 /// A packet.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Spec {
     /// Its sender.
     pub from: Place,
@@ -31,6 +33,7 @@ pub struct Spec {
     /// Its source address.
     pub source: IpAddr,
     /// Its source port; the next free one if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_port: Option<u16>,
     /// Its destination.
     pub destination: SocketAddr,

@@ -2,6 +2,9 @@
 //! The table against the kernel, as the library writes its configurations, over every back end. Beside that the table is shown to be able
 //! to fail: whoever writes is told another configuration than whoever judges.
 //!
+//! The third judge are fates that were recorded with rules of upstream: `ci/peer/build`, then, as root with the iptables tools,
+//! `RECORD_FATES_OF=target/peer/istio-iptables cargo test -p cnilab -p truth --test kernel` records them anew.
+//!
 //! `[TRUTH_CASE=PART OF A NAME] [TRUTH_PACKETS=60] [TRUTH_SEED=7] cargo test -p cnilab -p truth --test kernel [BACK END]`
 #![expect(
     clippy::unwrap_used,
@@ -9,10 +12,11 @@
     reason = "a test that cannot go on stops, and its report is its output"
 )]
 
-use std::path::Path;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 
+use anyhow::Context as _;
 use netfilter::Backend;
 use netfilter::iptables::{Variant, is_installed};
 use nix::sched::CloneFlags;
@@ -21,7 +25,7 @@ use redirect::list::Selection;
 use redirect::ruleset::Port;
 use rig::rights;
 use truth::data::Case;
-use truth::{Findings, Library, Plan, data, run};
+use truth::{CommandLine, Fates, Findings, Judge, Library, Plan, Refusal, Writer, data, run};
 
 /// Results of the tables. They are printed last: libtest's dots would stand in the same lines.
 static JUDGED: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -61,7 +65,16 @@ fn controls(backend: Backend) -> anyhow::Result<()> {
     let cases = vec![Case { name: "control".to_owned(), config }];
     let play = |writer: Library| {
         let (writer, cases) = (Box::new(writer), cases.clone());
-        run(&Plan { writer, backend, cases, packets: 60, lanes: 1, seed: 7, enough: usize::MAX })
+        run(&Plan {
+            writer,
+            backend,
+            cases,
+            packets: 60,
+            lanes: 1,
+            seed: 7,
+            enough: usize::MAX,
+            judge: Judge::Evaluator,
+        })
     };
     let honest = play(Library::HONEST)?;
     anyhow::ensure!(honest.wrong() == 0, "{honest}");
@@ -89,12 +102,94 @@ fn table(backend: Backend) -> anyhow::Result<()> {
     let seed = u32::from_str_radix(&given("TRUTH_SEED", "7"), 16)?;
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
     let writer = Box::new(Library::HONEST);
-    let findings = run(&Plan { writer, backend, cases, packets, lanes, seed, enough: usize::MAX })?;
+    let findings = run(&Plan {
+        writer,
+        backend,
+        cases,
+        packets,
+        lanes,
+        seed,
+        enough: usize::MAX,
+        judge: Judge::Evaluator,
+    })?;
     let wrong = findings.astray.iter().chain(&findings.disagreements).take(10).cloned();
     let wrong: Vec<String> = wrong.chain(gaps(&findings)).collect();
     JUDGED.lock().unwrap().push(findings.to_string());
     anyhow::ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
+}
+
+/// Recorded fates, with the library's rules.
+fn recorded(backend: Backend) -> anyhow::Result<()> {
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let (cases, judge) = (data::read(&scenarios)?.cases, Judge::Recorded(Fates::read(&scenarios)?));
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    let writer = Box::new(Library::HONEST);
+    let findings =
+        run(&Plan { writer, backend, cases, packets: 0, lanes, seed: 7, enough: usize::MAX, judge })?;
+    JUDGED
+        .lock()
+        .unwrap()
+        .push(format!("recorded fates, {backend}: {} packets over {} pods", findings.packets, findings.pods));
+    let wrong: Vec<_> = findings.astray.iter().take(10).cloned().collect();
+    anyhow::ensure!(
+        wrong.is_empty(),
+        "{} packets have another fate:\n{}",
+        findings.astray.len(),
+        wrong.join("\n")
+    );
+    Ok(())
+}
+
+/// Upstream's `istio-iptables`, which chooses its back end itself.
+#[derive(Debug)]
+struct Upstream(PathBuf);
+
+impl Writer for Upstream {
+    fn can_ask_for(&self, config: &Config) -> bool {
+        CommandLine::of(config).is_some_and(|line| line.resolvers.is_empty())
+    }
+
+    fn knows_names(&self) -> bool {
+        true
+    }
+
+    fn program(&self, _: &str, config: &Config, _: Backend) -> anyhow::Result<Result<(), Refusal>> {
+        let line = CommandLine::of(config).context("no command line asks for it")?;
+        let mut command = Command::new(&self.0);
+        command.args(line.arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        let output = command.envs(line.environment).output()?;
+        Ok(if output.status.success() {
+            Ok(())
+        } else {
+            let said = [output.stdout, output.stderr].concat();
+            Err(Refusal(String::from_utf8_lossy(&said).trim().to_owned()))
+        })
+    }
+}
+
+/// Records fates with the tool at this path.
+fn record(tool: PathBuf) -> anyhow::Result<()> {
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let (all, writer) = (data::read(&scenarios)?.cases, Box::new(Upstream(tool)));
+    // Those of hand and of a corpus may have the same name.
+    let is_unique = |case: &&Case| all.iter().filter(|other| other.name == case.name).count() == 1;
+    let cases = all.iter().filter(is_unique).cloned().collect();
+    let (backend, judge) = (Backend::NftCompat, Judge::Nobody);
+    let plan =
+        Plan { writer, backend, cases, packets: 16, lanes: 4, seed: 7, enough: usize::MAX, judge }.possible();
+    let findings = run(&plan)?;
+    for refused in &findings.astray {
+        println!("not recorded: {refused}");
+    }
+    let go = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/peer/go.mod");
+    let required = std::fs::read_to_string(go)?;
+    let version = required
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("istio.io/istio "))
+        .context("no version")?;
+    let of = format!("istio-iptables of istio.io/istio {version}");
+    Fates { of, configurations: findings.fates }.write(&scenarios)
 }
 
 /// The tool that a back end needs and that is not there.
@@ -117,7 +212,20 @@ fn main() -> ExitCode {
         let name = format!("packets_take_the_ways_that_the_table_says_on_{backend}");
         rig::test(&name, unmet.clone().or_else(|| lacking(backend)), move || table(backend).unwrap())
     });
-    let code = rig::run(controls.into_iter().chain(tables));
+    if let Some(tool) = std::env::var_os("RECORD_FATES_OF") {
+        return match record(tool.into()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                println!("{error:#}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let fates = NETLINK.map(|backend| {
+        let name = format!("packets_have_the_fates_that_they_have_with_rules_of_upstream_on_{backend}");
+        rig::test(&name, unmet.clone(), move || recorded(backend).unwrap())
+    });
+    let code = rig::run(controls.into_iter().chain(tables).chain(fates));
     JUDGED.lock().unwrap().iter().for_each(|judged| println!("{judged}"));
     code
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Capabilities of a cluster that is there, judged by what its nodes show.
 
+use crate::tier::Seen;
 use cluster::Probe;
-use remote::Seen;
 
 use super::{RANGE_UID, maps};
 use crate::catalogue::NEEDS;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The truth table of what the binaries under test wrote: the evaluator and the kernel say the same.
 
-use ::truth::{Backend, Writer, data};
+use ::truth::{Backend, Fates, Judge, Writer, data};
 use cucumber::{then, when};
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
@@ -34,6 +34,26 @@ async fn by_the_plugin(world: &mut LabWorld, packets: usize, backend: String) ->
     judge(world, packets, &backend, ("istio-cni", Box::new(writer)), table).await
 }
 
+/// Each configuration of `scenarios/truth/fates.json`, with the packets that are recorded there. Without a back end the product chooses.
+#[when(
+    regex = r"^the recorded packets are sent in each configuration that istio-iptables programs(?: as ([a-z-]+))?$"
+)]
+async fn recorded(world: &mut LabWorld, backend: String) -> Step {
+    let scenarios = world.lab()?.plan.root.join("scenarios");
+    let table = data::read(&scenarios).map_err(harness)?;
+    let fates = Fates::read(&scenarios).map_err(harness)?;
+    let mut writer = Tool::new(seat(world).await?);
+    writer.says_backend = !backend.is_empty();
+    world.notes.push(format!("judged by fates of packets with rules of {}", fates.of));
+    let backend = if backend.is_empty() { Backend::NftCompat.name() } else { &backend };
+    let who = if writer.says_backend {
+        "istio-iptables, recorded"
+    } else {
+        "istio-iptables by its own choice, recorded"
+    };
+    judge_by(world, 0, backend, (who, Box::new(writer)), table, Judge::Recorded(fates)).await
+}
+
 async fn seat(world: &mut LabWorld) -> Result<Seat, Stop> {
     let tier = world.cluster().await?;
     // Its pods are namespaces beside the node's.
@@ -45,8 +65,20 @@ async fn judge(
     world: &mut LabWorld,
     packets: usize,
     backend: &str,
+    writer: (&str, Box<dyn Writer>),
+    table: data::Table,
+) -> Step {
+    world.notes.push("judged by our own evaluator of our own rules".to_owned());
+    judge_by(world, packets, backend, writer, table, Judge::Evaluator).await
+}
+
+async fn judge_by(
+    world: &mut LabWorld,
+    packets: usize,
+    backend: &str,
     (who, writer): (&str, Box<dyn Writer>),
     table: data::Table,
+    judge: Judge,
 ) -> Step {
     let lab = world.lab()?;
     let Some(backend) = Backend::ALL.into_iter().find(|one| one.name() == backend) else {
@@ -56,7 +88,7 @@ async fn judge(
     let enough = if world.node.mutant.is_some() { 1 } else { usize::MAX };
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
     let (cases, seed) = (table.cases.clone(), lab.plan.seed);
-    let plan = ::truth::Plan { writer, backend, cases, packets, lanes, seed, enough }.possible();
+    let plan = ::truth::Plan { writer, backend, cases, packets, lanes, seed, enough, judge }.possible();
     let unreachable = table.unreachable_in(&plan.cases);
     // Its threads are its own: they live in namespaces that no other task may find itself in.
     let judged = tokio::task::spawn_blocking(move || ::truth::run(&plan)).await.map_err(Stop::harness)?;
@@ -109,6 +141,11 @@ fn size(world: &mut LabWorld, packets: usize, pods: usize) -> Step {
 fn nothing_astray(world: &mut LabWorld) -> Step {
     let astray = &judged(world)?.findings.astray;
     none("packets astray", &repeatable(world, astray)?)
+}
+
+#[then("each packet has the fate that it had with the rules of upstream")]
+fn fates_agree(world: &mut LabWorld) -> Step {
+    nothing_astray(world)
 }
 
 #[then("each rule is in its place, and its counter moved when the evaluator says")]
