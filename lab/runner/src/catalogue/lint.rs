@@ -30,7 +30,7 @@ static WINDOW: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bfor \d+ (s|ms)$"))
 
 /// Steps that start a pod.
 static STARTS: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r#"^("[^"]+" starts|it runs|it starts .*|it (came|comes) up .*)$"#));
+    LazyLock::new(|| pattern(r#"^("[^"]+" starts|it runs|it starts .*|it came up .*)$"#));
 
 /// Steps that start the pods that they send from, unless another one did.
 static SENDS: LazyLock<Regex> = LazyLock::new(|| pattern("^(TCP|UDP) from "));
