@@ -235,7 +235,7 @@ mod tests {
             serde_json::from_value::<Pod>(pod).unwrap()
         };
         let (good, killed) = (json!({ "exitCode": 0 }), json!({ "exitCode": 137 }));
-        assert_eq!(crashed(&[pod(good.clone(), killed.clone())]), None);
+        assert_eq!(crashed(&[pod(good.clone(), killed)]), None);
         let oom = json!({ "exitCode": 137, "reason": "OOMKilled" });
         let told = crashed(&[pod(good.clone(), oom)]).unwrap();
         assert_eq!(told, "container install-cni of a crashed with exit code 137 (OOMKilled)");

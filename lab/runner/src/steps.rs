@@ -55,7 +55,7 @@ pub mod init;
 pub mod injection;
 pub mod manifests;
 pub mod marks;
-mod moments;
+pub mod moments;
 pub mod multus;
 pub mod networks;
 pub mod nodes;

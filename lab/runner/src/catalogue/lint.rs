@@ -44,8 +44,7 @@ fn is(pattern: &Regex, step: &Step) -> bool {
 }
 
 /// Mistakes of a scenario, a line each.
-#[must_use]
-pub fn mistakes(steps: &[&Step]) -> Vec<String> {
+fn mistakes(steps: &[&Step]) -> Vec<String> {
     [said_twice(steps), without_time(steps), without_event(steps), not_loaded(steps)].concat()
 }
 

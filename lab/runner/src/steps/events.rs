@@ -27,7 +27,7 @@ pub async fn version(tier: &Tier) -> Result<Option<u64>, Stop> {
 /// True if an event was recorded, or counted once more, behind a mark. Where the server did not tell its version then, the event's own time decides, which
 /// is in whole seconds.
 #[must_use]
-pub fn is_behind(event: &Event, mark: Mark) -> bool {
+pub fn is_behind(event: &Event, mark: &Mark) -> bool {
     match (event.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()), mark.version) {
         (Some::<u64>(version), Some(marked)) => version > marked,
         _ => {
@@ -77,10 +77,10 @@ mod tests {
             serde_json::from_value(object).unwrap()
         };
         let time = SystemTime::UNIX_EPOCH + Duration::from_millis(10_500);
-        let marked = Mark { time, requests: 0, version: Some(7) };
-        assert!(is_behind(&event("8", 10), marked) && !is_behind(&event("7", 11), marked));
-        let untold = Mark { version: None, ..marked };
-        assert!(is_behind(&event("7", 10), untold) && !is_behind(&event("8", 9), untold));
-        assert!(is_behind(&event("1", 0), Mark::default()));
+        let marked = Mark { time, version: Some(7), ..Mark::default() };
+        assert!(is_behind(&event("8", 10), &marked) && !is_behind(&event("7", 11), &marked));
+        let untold = Mark { version: None, ..marked.clone() };
+        assert!(is_behind(&event("7", 10), &untold) && !is_behind(&event("8", 9), &untold));
+        assert!(is_behind(&event("1", 0), &Mark::default()));
     }
 }

@@ -3,10 +3,11 @@
 //!
 //! An action is a `When` with the `And`s after it: the mark is set before the first of them. Before any action it is the scenario's begin.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
-use cluster::Position;
+use cluster::{Asked, Position};
 use cucumber::World as _;
 use cucumber::codegen::{StepConstructor, WorldInventory, inventory};
 use cucumber::gherkin::StepType;
@@ -22,18 +23,20 @@ use crate::stop::Stop;
 const TOLD: Duration = Duration::from_secs(1);
 
 /// A position in all that a scenario records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
     pub time: SystemTime,
     /// Number of the first request after it.
     pub requests: u64,
+    /// Numbers of those before it that had no answer yet.
+    pub open: BTreeSet<u64>,
     /// Version of the API's objects, if the server told it.
     pub version: Option<u64>,
 }
 
 impl Default for Mark {
     fn default() -> Self {
-        Self { time: SystemTime::UNIX_EPOCH, requests: 0, version: None }
+        Self { time: SystemTime::UNIX_EPOCH, requests: 0, open: BTreeSet::new(), version: None }
     }
 }
 
@@ -42,6 +45,12 @@ impl Mark {
     #[must_use]
     pub fn position(&self) -> Position {
         Position::Since(self.time)
+    }
+
+    /// True for a request that arrived behind it, or whose answer did.
+    #[must_use]
+    pub fn is_before(&self, request: &Asked) -> bool {
+        request.order >= self.requests || request.code.is_some() && self.open.contains(&request.order)
     }
 }
 
@@ -73,13 +82,13 @@ impl Marks {
     /// The begin of the last action.
     #[must_use]
     pub fn last(&self) -> Mark {
-        self.current
+        self.current.clone()
     }
 
     /// For a `When` that waits for an event: one that begins an action waits for what the action before it caused.
     #[must_use]
     pub fn awaited(&self) -> Mark {
-        if self.is_new { self.former } else { self.current }
+        if self.is_new { self.former.clone() } else { self.current.clone() }
     }
 }
 
@@ -89,6 +98,7 @@ async fn now(world: &LabWorld) -> Mark {
     if let Some(tier) = &world.cluster {
         let requests = tier.front().map(|front| front.requests()).unwrap_or_default();
         mark.requests = requests.last().map_or(0, |last| last.order + 1);
+        mark.open = requests.iter().filter(|one| one.code.is_none()).map(|one| one.order).collect();
         if world.looks_at_events {
             let told = tokio::time::timeout(TOLD, events::version(tier)).await;
             mark.version = told.ok().and_then(Result::ok).flatten();

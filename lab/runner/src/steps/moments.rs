@@ -82,7 +82,7 @@ fn has_network(there: &BTreeMap<&str, Readable>, when: &str) -> Step {
 }
 
 /// Content that a runtime can use.
-pub fn readable(name: &str, found: &Found) -> Readable {
+fn readable(name: &str, found: &Found) -> Readable {
     let content = found.content.as_ref().ok_or("it cannot be read")?;
     let list = List::of_file(Path::new(name), &content.0)?;
     match list.missing(|plugin| found.plugins.iter().any(|there| there == plugin)) {

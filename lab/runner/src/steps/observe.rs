@@ -135,7 +135,7 @@ async fn event(world: &mut LabWorld, reason: String, kind: String, node: String,
     let (from, begun) = (world.marks.last(), world.begun.as_second());
     eventually(world, SOON, async |_| {
         let mut all = events::all(&tier).await?;
-        all.retain(|one| is_of_scenario(one, begun) && events::is_behind(one, from));
+        all.retain(|one| is_of_scenario(one, begun) && events::is_behind(one, &from));
         let is_it = |one: &Event| {
             one.reason.as_deref() == Some(&*reason)
                 && (kind.is_empty() || one.type_.as_deref() == Some(&*kind))

@@ -151,7 +151,7 @@ async fn annotated(world: &mut LabWorld, key: String, value: String) -> Step {
 }
 
 /// Reason and message of the events on the pod that `it` means, from a mark on.
-async fn told(world: &mut LabWorld, from: Mark) -> Result<Vec<(String, String)>, Stop> {
+async fn told(world: &mut LabWorld, from: &Mark) -> Result<Vec<(String, String)>, Stop> {
     let it = world.its_name()?;
     let about = events::about(&*world.cluster().await?, &it).await?.into_iter();
     let about = about.filter(|event| events::is_behind(event, from));
@@ -163,7 +163,7 @@ async fn told(world: &mut LabWorld, from: Mark) -> Result<Vec<(String, String)>,
 async fn tells(world: &mut LabWorld, when: String, reason: String, text: String) -> Step {
     let from = if when == "tells" { world.marks.last() } else { Mark::default() };
     eventually(world, SOON, async |world| {
-        let told = told(world, from).await?;
+        let told = told(world, &from).await?;
         let is_it = |(why, what): &(String, String)| *why == reason && what.contains(&text);
         expect(told.iter().any(is_it), || format!("it told {told:?}"))
     })
@@ -174,7 +174,7 @@ async fn tells(world: &mut LabWorld, when: String, reason: String, text: String)
 #[then(regex = r#"^the node agent tells of it no ([A-Za-z]+)(?:, "(.*)")? for (\d+) s$"#)]
 async fn tells_not(world: &mut LabWorld, reason: String, text: String, seconds: u64) -> Step {
     throughout(world, Duration::from_secs(seconds), async |world| {
-        let told = told(world, Mark::default()).await?;
+        let told = told(world, &Mark::default()).await?;
         match told.iter().find(|(why, what)| *why == reason && what.contains(&text)) {
             None => Ok(()),
             Some((_, text)) => Err(Stop::wrong(format!("it told {reason}: {text}"))),
@@ -271,11 +271,12 @@ async fn asks(world: &mut LabWorld, verb: String, resource: String, answer: Stri
     let code: Option<u16> = answer.rsplit(' ').next().and_then(|code| code.parse().ok());
     let user = cluster::plugin_user();
     let key = format!("{verb} {resource}{answer}");
-    let from = world.marks.awaited().requests.max(world.awaited.get(&key).map_or(0, |last| last + 1));
+    let (from, found_before) = (world.marks.awaited(), world.awaited.get(&key).copied());
     let found = eventually(world, SOON, async |world| {
         let meant = |one: &Asked| {
             one.user == user
-                && one.order >= from
+                && from.is_before(one)
+                && found_before.is_none_or(|found| one.order > found)
                 && one.verb.to_string() == verb
                 && one.resource.as_deref() == Some(&*resource)
                 && (answer.is_empty() || one.code.is_some())
