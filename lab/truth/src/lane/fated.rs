@@ -90,7 +90,10 @@ impl Lane<'_> {
         port: u16,
         patience: Option<std::time::Duration>,
     ) -> anyhow::Result<exchange::Seen> {
-        forget::connections()?;
+        // Others have a port that conntrack has not met.
+        if packet.source_port.is_some() {
+            forget::connections()?;
+        }
         exchange::send(&self.net, proxy, packet, port, patience)
     }
 }

@@ -64,9 +64,11 @@ fn spawn(run: &Run) -> io::Result<Child> {
 
 /// Gives this thread, and what it starts, another `/etc/resolv.conf`. Nobody else sees it.
 fn resolve_by(file: &Path) -> io::Result<()> {
+    // A descriptor's path leads into the mount namespace that it was opened in, and nothing of another one can be mounted.
+    let file = std::fs::canonicalize(file)?;
     unshare(CloneFlags::CLONE_NEWNS)?;
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)?;
-    Ok(mount(Some(file), "/etc/resolv.conf", None::<&str>, MsFlags::MS_BIND, None::<&str>)?)
+    Ok(mount(Some(&file), "/etc/resolv.conf", None::<&str>, MsFlags::MS_BIND, None::<&str>)?)
 }
 
 /// Gives this thread, and what it starts, another root directory.
