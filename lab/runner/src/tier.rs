@@ -34,7 +34,6 @@ use serde_json::{Value, json};
 pub use standing::Standing;
 
 use crate::binaries::MUTANT;
-use crate::drawn::Drawn;
 use crate::names;
 use crate::plan::Plan;
 use crate::product::Deployment;
