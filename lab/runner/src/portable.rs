@@ -5,7 +5,7 @@
 pub const MILLRACE: &str = "millrace";
 
 /// Words of steps about what only Millrace has.
-const OWN: [&str; 27] = [
+const OWN: [&str; 28] = [
     // Settings, metrics and annotations of its own.
     "millrace",
     "MILLRACE_RAISE_CNI_VERSION",
@@ -35,6 +35,7 @@ const OWN: [&str; 27] = [
     "its process has the capabilities",
     // Protocol of the agent's socket.
     "the agent's socket",
+    "agent.sock\" of the node",
     "the node's agent is",
     "the agent was asked",
     // Upstream's is a part of istiod.

@@ -79,7 +79,7 @@ mod tests {
         let time = SystemTime::UNIX_EPOCH + Duration::from_millis(10_500);
         let marked = Mark { time, version: Some(7), ..Mark::default() };
         assert!(is_behind(&event("8", 10), &marked) && !is_behind(&event("7", 11), &marked));
-        let untold = Mark { version: None, ..marked.clone() };
+        let untold = Mark { version: None, ..marked };
         assert!(is_behind(&event("7", 10), &untold) && !is_behind(&event("8", 9), &untold));
         assert!(is_behind(&event("1", 0), &Mark::default()));
     }

@@ -49,7 +49,7 @@ impl Mark {
 
     /// True for a request that arrived behind it, or whose answer did.
     #[must_use]
-    pub fn is_before(&self, request: &Asked) -> bool {
+    pub fn precedes(&self, request: &Asked) -> bool {
         request.order >= self.requests || request.code.is_some() && self.open.contains(&request.order)
     }
 }

@@ -275,7 +275,7 @@ async fn asks(world: &mut LabWorld, verb: String, resource: String, answer: Stri
     let found = eventually(world, SOON, async |world| {
         let meant = |one: &Asked| {
             one.user == user
-                && from.is_before(one)
+                && from.precedes(one)
                 && found_before.is_none_or(|found| one.order > found)
                 && one.verb.to_string() == verb
                 && one.resource.as_deref() == Some(&*resource)
