@@ -20,6 +20,7 @@ Feature: Foreign rules do not make a right repair a failed one
     The kernel follows connections because of the foreign rule, and would let this one go on as it is. The proxy's own is none of the repair's business.
     Given a node without the plugin
     And the node agent's setting "MILLRACE_REPAIR_UNREDIRECTED" is "true"
+    And the node agent's setting "MILLRACE_REPAIR_FALLBACK" is "delete"
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
     And it runs

@@ -86,7 +86,12 @@ pub fn fate(seen: &Seen) -> String {
 }
 
 /// Fate of a packet that nobody gets.
-pub(crate) const SILENCE: &str = "nobody gets it";
+const SILENCE: &str = "nobody gets it";
+
+/// True if somebody answers a packet with this fate: nobody waits for what is not to come.
+pub(crate) fn is_answered(fate: &str) -> bool {
+    fate.ends_with("answers")
+}
 
 fn named(place: Place) -> &'static str {
     match place {

@@ -7,7 +7,7 @@ use crate::data::{self, Case};
 use crate::derive;
 use crate::exchange::{self, MORE_PATIENCE, PATIENCE, Proxy};
 use crate::expect;
-use crate::fates::{Fate, SILENCE, fate};
+use crate::fates::{Fate, fate, is_answered};
 use crate::forget;
 use crate::packet::Spec;
 use crate::random::Random;
@@ -57,7 +57,7 @@ impl Lane<'_> {
         for Fate { fate: wanted, packet } in recorded {
             let port = packet.source_port.unwrap_or_else(|| self.next_port(&pod, packet));
             let patience = if self.findings.astray.is_empty() { MORE_PATIENCE } else { PATIENCE };
-            let patience = (wanted != SILENCE).then_some(patience);
+            let patience = is_answered(wanted).then_some(patience);
             let found = fate(&self.sent(proxy, packet, port, patience)?);
             self.findings.packets += 1;
             if found != *wanted {
