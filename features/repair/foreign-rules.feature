@@ -20,7 +20,6 @@ Feature: Foreign rules do not make a right repair a failed one
     The kernel follows connections because of the foreign rule, and would let this one go on as it is. The proxy's own is none of the repair's business.
     Given a node without the plugin
     And the node agent's setting "MILLRACE_REPAIR_UNREDIRECTED" is "true"
-    And the node agent's setting "MILLRACE_REPAIR_FALLBACK" is "delete"
     And pod "outside" outside the mesh
     And pod "cart" of the mesh
     And it runs
@@ -31,3 +30,4 @@ Feature: Foreign rules do not make a right repair a failed one
     Then the node agent tells of it: RepairedBrokenPod, "is redirected to port 15001"
     And the connection of "cart" ends
     And the connection of "cart" as its proxy goes on
+    And its metrics have "millrace_unredirected_pods 0"
