@@ -207,7 +207,11 @@ impl Replay {
 #[must_use]
 pub fn disks(journal: &[Change]) -> BTreeSet<Disk> {
     let (mut replay, mut all) = (Replay::default(), BTreeSet::new());
-    for change in journal {
+    let (found, changes) =
+        journal.split_at(journal.iter().take_while(|change| matches!(change, Change::Found { .. })).count());
+    found.iter().for_each(|change| replay.apply(change));
+    all.extend(replay.disks());
+    for change in changes {
         replay.apply(change);
         if !matches!(change, Change::Found { .. }) {
             all.extend(replay.disks());
@@ -292,7 +296,7 @@ mod tests {
         let journal = [found("/d/a", 1), made("/d/t", 2), synced(2), exchanged, removed, directory("/d")];
         assert_eq!(
             (left(&journal, "/d/a").as_str(), left(&journal, "/d/t").as_str()),
-            ("new|old", "-||new|old")
+            ("new|old", "|-|new|old")
         );
     }
 }

@@ -72,7 +72,7 @@ fn touch() -> io::Result<()> {
 fn replace() -> io::Result<()> {
     let own = env::current_exe()?;
     make_writable(own.parent().unwrap())?;
-    let fresh = own.with_extension("fresh");
+    let fresh = own.with_extension(std::process::id().to_string());
     fs::copy(own.with_file_name("istio-iptables"), &fresh)?;
     fs::rename(fresh, own)
 }
