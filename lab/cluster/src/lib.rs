@@ -2,7 +2,7 @@
 //! The vocabulary that features are written in. A tier (a real node's namespaces, a runtime, a cluster) implements these
 //! traits; steps use nothing else, so a feature never names a tier.
 //!
-//! Plugin calls are here beside the traits; [`bounded`] has the bounds of output, [`identity`] what a report says of a node, [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
+//! Plugin calls are here beside the traits; [`mod@bounded`] has the bounds of output, [`identity`] what a report says of a node, [`traffic`] has what pods send and who answers, [`runtime`] what concerns a node's
 //! container runtime, [`profile`] how runtimes differ, [`choice`] components of a cluster of real ones, [`condition`] what an object says of itself, [`conflist`] a network's configuration, [`network`] a pod's network from inside, [`node_plan`] what a scenario requires of its node, [`front`] what the API server is asked and
 //! how that goes wrong, [`hand`] how the lab's process on a node is spoken to, [`machines`] what is done to a node as a machine, [`leftovers`] what an end does not undo, [`kubelet`] and [`server`] what
 //! only the lab's own can be asked for.

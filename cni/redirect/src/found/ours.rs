@@ -7,7 +7,7 @@
 //! * in the built-in chains
 //!   * every rule that jumps to such a chain;
 //!   * every rule that is a wanted rule of the same chain (so that half a rule set without any chain is recognised);
-//!   * the DNS rules that upstream 1.20 to 1.24 wrote there ([`dns`]);
+//!   * the DNS rules that upstream 1.20 to 1.24 wrote there (`dns`);
 //!   * in `mangle`, the TPROXY rules on marks 1337 and 1338, on the wanted marks or on those that our chains name: saving and
 //!     restoring the connection's mark, `-o lo -m mark … -j RETURN`, and marking what an owner sends through `lo`;
 //!   * `-i X -j RETURN` in `PREROUTING` (a virtual interface; with no range to redirect it has no jump), and `-o X -j RETURN` in

@@ -32,7 +32,7 @@ pub(crate) struct Place {
 struct Base<'a> {
     root: PathBuf,
     rest: &'a Path,
-    is_namespace: bool,
+    is_link_of_kernel: bool,
 }
 
 impl Root {
@@ -97,7 +97,7 @@ impl Root {
         let base = self.base(path)?;
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let root = openat(CWD, &base.root, flags | OFlags::DIRECTORY, Mode::empty())?;
-        if base.is_namespace {
+        if base.is_link_of_kernel {
             return openat(root, base.rest, flags, Mode::empty());
         }
         let rest = if base.rest.as_os_str().is_empty() { Path::new(".") } else { base.rest };
@@ -108,7 +108,7 @@ impl Root {
     }
 
     fn base<'a>(&self, path: &'a Path) -> Result<Base<'a>, Errno> {
-        let of = |root: &Path, rest| Base { root: root.to_owned(), rest, is_namespace: false };
+        let of = |root: &Path, rest| Base { root: root.to_owned(), rest, is_link_of_kernel: false };
         if path == Path::new(XTABLES_LOCK) {
             return Ok(of(Path::new("/"), path));
         }
@@ -122,13 +122,13 @@ impl Root {
     }
 }
 
-/// Below `/proc`: the root of a process that has one of its own, its namespaces, or a file of the kernel.
+/// Below `/proc`: the root of a process that has one of its own, its namespaces, its program, or a file of the kernel.
 fn of_proc(rest: &Path) -> Result<Base<'_>, Errno> {
     let proc = Path::new("/proc");
     let mut parts = rest.components();
     let number = parts.next().and_then(|part| part.as_os_str().to_str()?.parse::<u32>().ok());
     let (Some(number), Some(Component::Normal(kind))) = (number, parts.next()) else {
-        return Ok(Base { root: proc.to_owned(), rest, is_namespace: false });
+        return Ok(Base { root: proc.to_owned(), rest, is_link_of_kernel: false });
     };
     let process = proc.join(number.to_string());
     match kind.to_str() {
@@ -138,12 +138,16 @@ fn of_proc(rest: &Path) -> Result<Base<'_>, Errno> {
                 // The machine's, and no node's.
                 return Err(Errno::XDEV);
             }
-            Ok(Base { root, rest: parts.as_path(), is_namespace: false })
+            Ok(Base { root, rest: parts.as_path(), is_link_of_kernel: false })
         }
         Some("ns") if parts.clone().count() == 1 => {
-            Ok(Base { root: process.join("ns"), rest: parts.as_path(), is_namespace: true })
+            Ok(Base { root: process.join("ns"), rest: parts.as_path(), is_link_of_kernel: true })
         }
-        _ => Ok(Base { root: proc.to_owned(), rest, is_namespace: false }),
+        // A link of the kernel's own to what runs: nothing on the node can make it lead elsewhere.
+        Some("exe") if parts.clone().count() == 0 => {
+            Ok(Base { root: process, rest: Path::new("exe"), is_link_of_kernel: true })
+        }
+        _ => Ok(Base { root: proc.to_owned(), rest, is_link_of_kernel: false }),
     }
 }
 
