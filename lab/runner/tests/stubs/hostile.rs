@@ -70,7 +70,8 @@ fn touch() -> io::Result<()> {
 
 /// Replaces this very plugin by the right one.
 fn replace() -> io::Result<()> {
-    let own = env::current_exe()?;
+    // The name of what another call has replaced ends with " (deleted)".
+    let own = env::current_exe()?.with_file_name("istio-cni");
     make_writable(own.parent().unwrap())?;
     let fresh = own.with_extension(std::process::id().to_string());
     fs::copy(own.with_file_name("istio-iptables"), &fresh)?;
