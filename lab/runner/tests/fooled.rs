@@ -50,7 +50,10 @@ impl Run {
 
     fn command(&self, sut: &Path) -> Command {
         let mut lab = Command::new(env!("CARGO_BIN_EXE_cnilab"));
-        lab.args(["run", "--only", SCENARIO, "--sut"]).arg(sut).arg("--report-dir").arg(self.report.path());
+        lab.args(["run", "--jobs", "1", "--only", SCENARIO, "--sut"])
+            .arg(sut)
+            .arg("--report-dir")
+            .arg(self.report.path());
         lab.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         lab
     }
