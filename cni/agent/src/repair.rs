@@ -25,4 +25,5 @@ pub mod inside;
 pub mod packets;
 pub mod probe;
 pub mod process;
+pub mod turn;
 pub mod worker;

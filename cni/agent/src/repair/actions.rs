@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Repair's requests to the API server: a deletion or an eviction with the UID as precondition, and a label by way of the pod's status.
 
+use std::time::Duration;
+
 use http::Request;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::decide::ActionResult;
-use crate::api::{ApiError, Client, REQUEST_LIMIT};
+use super::turn::{self, Turn};
+use crate::api::{ApiError, Client, LeaseAt, REQUEST_LIMIT};
 use crate::pods::NodePod;
+use crate::settings::OwnPod;
 
 /// Deletes a pod, with its UID and resource version as preconditions. The UID alone would delete one that came up after it was seen: somebody
 /// repaired it, and the watch is behind.
@@ -18,18 +23,48 @@ pub async fn delete(client: &Client, pod: &NodePod) -> ActionResult {
     send(client, pod, request, &options).await
 }
 
-/// Evicts a pod, with the preconditions of a deletion: its disruption budgets count.
-pub async fn evict(client: &Client, pod: &NodePod) -> ActionResult {
+/// Evicts a pod of the node, if it is the node's turn, with the preconditions of a deletion: its disruption budgets count.
+pub async fn evict(client: &Client, pod: &NodePod, own: &OwnPod) -> ActionResult {
+    if let Err(not_now) = take_turn(client, own).await {
+        return not_now;
+    }
+    let request = Request::post(path(pod) + "/eviction").header("content-type", "application/json");
+    send(client, pod, request, &eviction_of(pod)).await
+}
+
+fn eviction_of(pod: &NodePod) -> Value {
     let facts = &pod.metadata.facts;
     let preconditions = json!({"uid": facts.uid, "resourceVersion": &pod.metadata.resource_version});
-    let eviction = json!({
+    json!({
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": facts.name, "namespace": facts.namespace},
         "deleteOptions": {"preconditions": preconditions},
-    });
-    let request = Request::post(path(pod) + "/eviction").header("content-type", "application/json");
-    send(client, pod, request, &eviction).await
+    })
+}
+
+/// Takes the turn of an eviction; see [`turn`]. A turn that nothing comes of is over all the same.
+async fn take_turn(client: &Client, own: &OwnPod) -> Result<(), ActionResult> {
+    let held = |left: Duration| {
+        let (every, left) = (turn::INTERVAL.as_secs(), left.as_secs().max(1));
+        ActionResult::Held(format!(
+            "agents of all nodes evict one pod each {every} s, and the next turn is in {left} s"
+        ))
+    };
+    let lease = LeaseAt::new(client.clone(), own.namespace.clone(), turn::LEASE.to_owned());
+    let written = match lease.read(REQUEST_LIMIT).await {
+        Ok(found) => match turn::turn(found.as_ref(), &own.node, Timestamp::now()) {
+            Turn::Create(made) => lease.create(&made, REQUEST_LIMIT).await,
+            Turn::Replace(taken) => lease.replace(&taken, REQUEST_LIMIT).await,
+            Turn::Later(left) => return Err(held(left)),
+        },
+        Err(error) => Err(error),
+    };
+    match written {
+        Ok(()) => Ok(()),
+        Err(ApiError::Conflict(_)) => Err(held(turn::INTERVAL)),
+        Err(error) => Err(ActionResult::Failed(format!("cannot take the turn of an eviction: {error}"))),
+    }
 }
 
 /// Labels a pod, in the version that was seen: another pod may have its name by now. The API server takes metadata with a change of the status, so
@@ -73,6 +108,7 @@ mod tests {
     use http_body_util::{BodyExt as _, Full};
 
     use super::*;
+    use crate::api::testing::{Script, Scripted};
 
     type Requests = Arc<Mutex<Vec<(String, String, Value)>>>;
 
@@ -115,22 +151,55 @@ mod tests {
         assert!(body.get("gracePeriodSeconds").is_none(), "the pod's own counts");
     }
 
+    fn own() -> OwnPod {
+        OwnPod { namespace: "mesh".to_owned(), node: "n-1".to_owned(), ..OwnPod::default() }
+    }
+
+    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/mesh/leases";
+
+    /// Evicts the pod where the API server answers so, the lease first; with the requests.
+    async fn evicted(answers: impl IntoIterator<Item = Scripted>) -> (ActionResult, Vec<String>) {
+        let script = Script::new(answers);
+        (evict(&script.client(), &pod(), &own()).await, script.asked())
+    }
+
+    fn lease(renewed: Timestamp) -> Scripted {
+        Scripted::new(200, json!({ "spec": { "renewTime": renewed.to_string() } }).to_string())
+    }
+
     #[tokio::test]
     async fn an_eviction_names_the_very_pod_and_waits_for_its_budgets() {
-        let (client, asked) = server(201);
-        assert_eq!(evict(&client, &pod()).await, ActionResult::Accepted);
-        let (line, _, body) = asked.lock().unwrap().pop().unwrap();
-        assert_eq!(line, "POST /api/v1/namespaces/shop/pods/cart/eviction");
+        let answers = |eviction| [Scripted::absent("leases", "x"), Scripted::new(201, "{}"), eviction];
+        let (done, asked) = evicted(answers(Scripted::new(201, "{}"))).await;
+        let lease = format!("{LEASES}/istio-cni-evictions");
+        let eviction = "/api/v1/namespaces/shop/pods/cart/eviction".to_owned();
+        assert_eq!((done, asked), (ActionResult::Accepted, vec![lease, LEASES.to_owned(), eviction]));
+        let budget = "Cannot evict pod as it would violate the pod's disruption budget.";
+        let status = |message: &str| json!({ "kind": "Status", "code": 429, "message": message }).to_string();
+        let (done, _) = evicted(answers(Scripted::new(429, status(budget)))).await;
+        assert_eq!(done, ActionResult::Held(budget.to_owned()));
+        let (done, _) = evicted(answers(Scripted::new(429, status("too many requests")))).await;
+        assert!(matches!(done, ActionResult::Failed(_)), "{done:?}");
+        let body = eviction_of(&pod());
         let options = json!({"preconditions": {"uid": "u-1", "resourceVersion": "7"}});
         assert_eq!((&body["kind"], &body["deleteOptions"]), (&json!("Eviction"), &options));
-        let budget = "Cannot evict pod as it would violate the pod's disruption budget.";
-        let held = saying(
-            429,
-            r#"{"kind":"Status","code":429,"message":"Cannot evict pod as it would violate the pod's disruption budget."}"#,
-        );
-        assert_eq!(evict(&held.0, &pod()).await, ActionResult::Held(budget.to_owned()));
-        let busy = saying(429, r#"{"kind":"Status","code":429,"message":"too many requests"}"#);
-        assert!(matches!(evict(&busy.0, &pod()).await, ActionResult::Failed(_)));
+    }
+
+    #[tokio::test]
+    async fn no_pod_is_evicted_out_of_turn() {
+        let now = Timestamp::now();
+        let long_ago = Timestamp::from_second(now.as_second() - 60).unwrap();
+        let held = |done: &ActionResult| matches!(done, ActionResult::Held(why) if why.contains("each 10 s"));
+        let (done, asked) = evicted([lease(now)]).await;
+        assert!(held(&done) && asked.len() == 1, "{done:?} {asked:?}");
+        // Another agent was first.
+        let (done, asked) = evicted([lease(long_ago), Scripted::new(409, "")]).await;
+        assert!(held(&done) && asked.len() == 2, "{done:?} {asked:?}");
+        // Without the right to take turns nothing is evicted.
+        let (done, asked) = evicted([Scripted::new(403, "")]).await;
+        assert!(matches!(done, ActionResult::Failed(_)) && asked.len() == 1, "{done:?} {asked:?}");
+        let (done, _) = evicted([lease(long_ago), Scripted::new(200, "{}"), Scripted::new(201, "{}")]).await;
+        assert_eq!(done, ActionResult::Accepted);
     }
 
     #[tokio::test]

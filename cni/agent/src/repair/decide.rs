@@ -61,7 +61,7 @@ pub enum ActionResult {
     Vanished,
     /// The pod is there in another version than the one that was named.
     Conflict(String),
-    /// The API server does not allow an eviction now: a disruption budget forbids it.
+    /// No eviction now: a disruption budget forbids it, or it is another node's turn.
     Held(String),
     Failed(String),
 }
@@ -138,8 +138,7 @@ pub struct Controller {
     sandboxed: usize,
 }
 
-/// Rate of evictions of a node's pods that run unredirected. Agents do not know each other: over the cluster it is this rate for each node,
-/// and what disruption budgets allow.
+/// Rate of evictions of a node's pods that run unredirected. Over the cluster agents take turns ([`super::turn`]).
 const EVICTION_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Controller {

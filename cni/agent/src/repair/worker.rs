@@ -144,7 +144,8 @@ impl Worker {
             }
             RepairAction::Evict(pod) => {
                 let client = self.context.client.clone();
-                self.start(&pod.clone(), async move { actions::evict(&client, &pod).await });
+                let own = self.context.settings.borrow().own.clone();
+                self.start(&pod.clone(), async move { actions::evict(&client, &pod, &own).await });
             }
             RepairAction::Delete(pod) => {
                 let client = self.context.client.clone();
@@ -288,9 +289,7 @@ fn message(news: News) -> (EventReason, String) {
         News::Evicted => (EventReason::EvictUnredirectedPod, "pod runs unredirected, evicted".to_owned()),
         News::EvictionHeld(why) => (
             EventReason::EvictionHeld,
-            format!(
-                "pod runs unredirected, but the API server does not allow its eviction now: {why}; it is tried again"
-            ),
+            format!("pod runs unredirected, and is not evicted now: {why}; it is tried again"),
         ),
         News::Restored => {
             (EventReason::RedirectionRestored, "traffic of this pod is redirected as it should be".to_owned())

@@ -3,16 +3,14 @@
 
 use std::time::Duration;
 
-use http::{Method, Request};
 use k8s_openapi::jiff::Timestamp;
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::lease::{Election, LeaseWrite, Timing};
 use super::options::NamespacedName;
-use crate::api::{ApiError, Client, REQUEST_LIMIT};
+use crate::api::{ApiError, Client, LeaseAt, REQUEST_LIMIT};
 
 /// Deadline of releasing the lease: the process is about to end.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
@@ -20,8 +18,7 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 /// Candidate.
 #[derive(Debug)]
 pub(super) struct Elector {
-    client: Client,
-    place: NamespacedName,
+    lease: LeaseAt,
     election: Election,
     timing: Timing,
     start: Instant,
@@ -40,7 +37,8 @@ impl Elector {
     ) -> (Self, watch::Receiver<Option<Instant>>) {
         let (until, leads) = watch::channel(None);
         let election = Election::new(identity, timing);
-        (Self { client, place, election, timing, start: Instant::now(), until, logged: None }, leads)
+        let lease = LeaseAt::new(client, place.namespace, place.name);
+        (Self { lease, election, timing, start: Instant::now(), until, logged: None }, leads)
     }
 
     /// Runs until `resign`; then releases the lease.
@@ -64,17 +62,13 @@ impl Elector {
 
     async fn step(&mut self) -> Result<(), ApiError> {
         let began = self.start.elapsed();
-        let lease = match self.read().await {
-            Ok(lease) => Some(lease),
-            Err(ApiError::NotFound(_)) => None,
-            Err(error) => return Err(error),
-        };
+        let lease = self.lease.read(self.limit()).await?;
         let write =
-            self.election.decide(lease.as_ref(), &self.place.name, self.start.elapsed(), Timestamp::now());
+            self.election.decide(lease.as_ref(), &self.lease.name, self.start.elapsed(), Timestamp::now());
         let written = match write {
             LeaseWrite::Nothing => return Ok(()),
-            LeaseWrite::Create(lease) => self.write(Method::POST, &lease).await,
-            LeaseWrite::Replace(lease) => self.write(Method::PUT, &lease).await,
+            LeaseWrite::Create(lease) => self.lease.create(&lease, self.limit()).await,
+            LeaseWrite::Replace(lease) => self.lease.replace(&lease, self.limit()).await,
         };
         match written {
             Ok(()) => self.election.written(began),
@@ -90,31 +84,13 @@ impl Elector {
         REQUEST_LIMIT.min(self.timing.renew)
     }
 
-    fn path(&self) -> String {
-        let NamespacedName { namespace, .. } = &self.place;
-        format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")
-    }
-
-    async fn read(&self) -> Result<Value, ApiError> {
-        self.client.get(&format!("{}/{}", self.path(), self.place.name), self.limit()).await
-    }
-
-    async fn write(&self, method: Method, lease: &Value) -> Result<(), ApiError> {
-        let path =
-            if method == Method::PUT { format!("{}/{}", self.path(), self.place.name) } else { self.path() };
-        let request = Request::builder().method(method).uri(path).header("Content-Type", "application/json");
-        let request = request.body(lease.to_string().into_bytes());
-        let request = request.map_err(|error| ApiError::Malformed(error.to_string()))?;
-        self.client.request::<Value>(request, self.limit()).await.map(drop)
-    }
-
     async fn release(&mut self) -> Result<(), ApiError> {
         if self.election.until().is_none() {
             return Ok(());
         }
-        let lease = self.read().await?;
-        match self.election.release(&lease, Timestamp::now()) {
-            Some(free) => self.write(Method::PUT, &free).await,
+        let lease = self.lease.read(self.limit()).await?;
+        match lease.and_then(|lease| self.election.release(&lease, Timestamp::now())) {
+            Some(free) => self.lease.replace(&free, self.limit()).await,
             None => Ok(()),
         }
     }
@@ -127,7 +103,7 @@ impl Elector {
     fn tell(&mut self, error: Option<ApiError>) {
         let text = error.map(|error| error.to_string());
         if let Some(text) = text.as_ref().filter(|text| self.logged.as_ref() != Some(text)) {
-            let NamespacedName { namespace, name } = &self.place;
+            let LeaseAt { namespace, name, .. } = &self.lease;
             tracing::warn!(target: "taint", lease = format!("{namespace}/{name}"), "failed to keep or take the lease: {text}");
         }
         self.logged = text;

@@ -73,7 +73,7 @@ pub(super) fn agent(make: &Maker<'_>) -> Vec<Value> {
     if make.values.platform == "openshift" {
         rules.push(named("security.openshift.io", "securitycontextconstraints", "privileged", &["use"]));
     }
-    let local = [
+    let mut local = vec![
         named("", "configmaps", "istio-cni-config", &["list", "watch"]),
         named("apps", "daemonsets", "istio-cni-node", &["get", "list", "watch"]),
         named("", "namespaces", make.namespace(), &["get"]),
@@ -86,6 +86,8 @@ pub(super) fn agent(make: &Maker<'_>) -> Vec<Value> {
         let mut rules = vec![rule("", resource, &[verb])];
         if Right::evicts(&make.values.repair) {
             rules.push(rule("", "pods/eviction", &["create"]));
+            local.push(rule("coordination.k8s.io", "leases", &["create"]));
+            local.push(named("coordination.k8s.io", "leases", "istio-cni-evictions", &["get", "update"]));
         }
         objects.extend(of_cluster(make, names, &rules));
     }

@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::ask::{Evidence, OpenConnections, Proven, Written};
-use super::super::find::NotFound;
 use super::*;
-use crate::settings::{RepairSettings, Settings};
+use play::*;
 
 #[path = "conflict_tests.rs"]
 mod conflict;
@@ -13,179 +12,12 @@ mod conflict;
 mod failing;
 #[path = "meanwhile_tests.rs"]
 mod meanwhile;
+#[path = "play_tests.rs"]
+mod play;
 #[path = "sandboxed_tests.rs"]
 mod sandboxed;
 #[path = "unredirected_tests.rs"]
 mod unredirected;
-
-fn settings(policies: &[RepairPolicy]) -> Settings {
-    let is_on = |policy| if policies.contains(&policy) { "true" } else { "false" };
-    let environment = [
-        ("REPAIR_NODE_NAME", "n-1"),
-        ("REPAIR_INIT_CONTAINER_EXIT_CODE", "126"),
-        ("EXCLUDE_NAMESPACES", "kube-system"),
-        ("REPAIR_REPAIR_PODS", is_on(RepairPolicy::Repair)),
-        ("REPAIR_DELETE_PODS", is_on(RepairPolicy::Delete)),
-        ("REPAIR_LABEL_PODS", is_on(RepairPolicy::Label)),
-    ];
-    let environment: BTreeMap<String, String> =
-        environment.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-    crate::settings::load(BTreeMap::new(), &environment, |_| false).settings
-}
-
-fn changed(policies: &[RepairPolicy], change: impl FnOnce(&mut RepairSettings)) -> Box<Rules> {
-    let mut settings = settings(policies);
-    change(&mut settings.repair);
-    Box::new(Rules::of(&settings, None))
-}
-
-fn rules(policies: &[RepairPolicy]) -> Rules {
-    *changed(policies, |_| {})
-}
-
-/// Rules that differ in what no pod here depends on.
-fn excluding(policies: &[RepairPolicy]) -> Box<Rules> {
-    let mut rules = rules(policies);
-    rules.plugin.as_mut().unwrap().excluded.push("other".to_owned());
-    Box::new(rules)
-}
-
-/// A pod whose validation failed `restarts` times before the present run.
-fn pod(uid: &str, restarts: i32) -> Value {
-    let ended =
-        json!({"terminated": {"exitCode": 126, "reason": "Error", "finishedAt": format!("t{restarts}")}});
-    let (state, last) = match restarts {
-        0 => (ended, json!({})),
-        _ => (json!({"waiting": {"reason": "CrashLoopBackOff"}}), ended),
-    };
-    json!({
-        "metadata": {
-            "name": uid, "namespace": "shop", "uid": uid, "resourceVersion": "7",
-            "annotations": {"sidecar.istio.io/status": "{}"}, "labels": {},
-        },
-        "spec": {
-            "nodeName": "n-1", "restartPolicy": "Always", "initContainers": [{"name": "istio-validation"}],
-            "containers": [{"name": "istio-proxy", "args": ["proxy", "sidecar"]}, {"name": "app"}],
-        },
-        "status": {
-            "phase": "Pending", "podIP": "10.9.0.2",
-            "initContainerStatuses": [
-                {"name": "istio-validation", "restartCount": restarts, "state": state, "lastState": last},
-            ],
-        },
-    })
-}
-
-fn event(pod: &Value) -> RepairEvent {
-    RepairEvent::Pod(Arc::new(serde_json::from_value(pod.clone()).unwrap()))
-}
-
-/// Controller with a textual interface.
-struct Play {
-    controller: Controller,
-    /// Answer to each verification before a deletion, an eviction or a label; `None`: the test answers.
-    verified: Option<PodOutcome>,
-}
-
-impl Play {
-    fn new(policies: &[RepairPolicy]) -> Self {
-        Self::with(rules(policies))
-    }
-
-    fn with(rules: Rules) -> Self {
-        let verified = Some(PodOutcome::Unredirected(vec!["no rules".into()]));
-        Self { controller: Controller::new(rules, Pace::default()), verified }
-    }
-
-    fn decide(&mut self, event: RepairEvent, now: Time) -> Vec<RepairAction> {
-        let mut actions = Vec::new();
-        for action in self.controller.decide(event, now) {
-            match (&action, self.verified.clone()) {
-                (RepairAction::Verify(one), Some(outcome)) => {
-                    let uid = name(&one.pod).to_owned();
-                    let done = ActionResult::Repaired(outcome);
-                    actions.extend(self.decide(RepairEvent::Done(uid, done, clock(now.as_secs())), now));
-                }
-                _ => actions.push(action),
-            }
-        }
-        actions
-    }
-
-    fn at(&mut self, seconds: u64, event: RepairEvent) -> Vec<String> {
-        self.decide(event, Time::from_secs(seconds)).iter().map(words).collect()
-    }
-
-    /// The same without surveys.
-    fn acts(&mut self, seconds: u64, event: RepairEvent) -> Vec<String> {
-        self.at(seconds, event).into_iter().filter(|one| !one.starts_with("look at ")).collect()
-    }
-
-    fn done(&mut self, seconds: u64, uid: &str, done: ActionResult) -> Vec<String> {
-        self.at(seconds, RepairEvent::Done(uid.to_owned(), done, clock(seconds)))
-    }
-}
-
-/// The node's clock, so many seconds after the agent's start.
-fn clock(seconds: u64) -> Timestamp {
-    Timestamp::from_second(1_700_000_000 + i64::try_from(seconds).unwrap()).unwrap()
-}
-
-/// With the start time of the run that failed last.
-fn begun(mut pod: Value, seconds: u64) -> Value {
-    let status = &mut pod["status"]["initContainerStatuses"][0];
-    status["lastState"]["terminated"]["startedAt"] = json!(clock(seconds).to_string());
-    pod
-}
-
-/// One of the pods of a controller.
-fn owned(uid: &str, restarts: i32) -> Value {
-    let mut pod = pod(uid, restarts);
-    pod["metadata"]["ownerReferences"] = json!([{"uid": "rs", "controller": true}]);
-    pod
-}
-
-fn name(pod: &NodePod) -> &str {
-    &pod.metadata.facts.uid
-}
-
-fn words(action: &RepairAction) -> String {
-    match action {
-        RepairAction::Repair(one) => format!("Repair {}", name(&one.pod)),
-        RepairAction::Verify(one) => format!("verify {}", name(&one.pod)),
-        RepairAction::Delete(pod) => format!("Delete {}", name(pod)),
-        RepairAction::Evict(pod) => format!("Evict {}", name(pod)),
-        RepairAction::Label(pod) => format!("Label {}", name(pod)),
-        RepairAction::Look(pods) => {
-            format!("look at {}", pods.iter().map(|one| name(&one.pod)).collect::<Vec<_>>().join(" "))
-        }
-        RepairAction::Tell(pod, news) => format!("tell {}: {news:?}", name(pod)),
-        RepairAction::Ended(policy, result, took) => {
-            format!("{policy:?} {} after {}s", result.name(), took.as_secs())
-        }
-        RepairAction::Exposed(pod) => format!("{} redirects", name(pod)),
-        RepairAction::Unrepairable(reason) => format!("unrepairable: {}", reason.name()),
-        RepairAction::Unredirected(pods) => format!("unredirected: {pods}"),
-        RepairAction::Sandboxed(pods) => format!("sandboxed: {pods}"),
-    }
-}
-
-fn proven(written: Written) -> ActionResult {
-    let evidence = Evidence::Packet { to: "192.0.2.2:80".into(), port: 15001 };
-    let families = vec![Proven { family: "IPv4".into(), evidence }];
-    ActionResult::Repaired(PodOutcome::Proven {
-        written,
-        backend: "nft-compat".into(),
-        families,
-        open: OpenConnections::default(),
-    })
-}
-
-fn no_namespace() -> ActionResult {
-    ActionResult::Repaired(PodOutcome::NotFound(NotFound::NoCandidate))
-}
-
-const NOTHING: [&str; 0] = [];
 
 #[test]
 fn the_first_policy_of_repair_delete_label_counts_in_all_combinations() {
