@@ -11,6 +11,11 @@ Feature: The agent's metrics have upstream's names
     And its metrics have "istio_cni_repair_pods_repaired_total{type='repair',result='success'} 0"
     And its metrics have "istio_cni_repair_pods_repaired_total{type='delete',result='fail'} 0"
 
+  @mutant:metrics-without-type
+  Scenario: They are of the type that Prometheus reads
+    Given the node agent is ready
+    Then its port 15014 answers "/metrics" with a header that begins "content-type: text/plain; version=0.0.4"
+
   @millrace @mutant:first-look-untold
   Scenario: An agent that finds everything in its place has installed it as well
     Given the node agent is ready

@@ -38,6 +38,16 @@ Feature: Pods without validation that are not redirected
     And the node agent tells of it: EvictUnredirectedPod
     And the node agent has written pods' "create pods/eviction", and nothing else for 3 s
 
+  @mutant:evictions-unbounded
+  Scenario: Agents of all nodes take turns
+    Given the node agent's setting "MILLRACE_REPAIR_UNREDIRECTED" is "true"
+    And the node agent's setting "REPAIR_REPAIR_PODS" is "false"
+    And the node agent's setting "REPAIR_DELETE_PODS" is "true"
+    And the agent of another node takes the turn of an eviction
+    When the node agent is deployed
+    Then the node agent tells of it: EvictionHeld, "agents of all nodes evict one pod each 10 s"
+    And it stays for 2 s
+
   @mutant:differs-is-unredirected
   Scenario: Rules that redirect and differ are told apart, and left alone
     Given the node agent's setting "MILLRACE_REPAIR_UNREDIRECTED" is "true"

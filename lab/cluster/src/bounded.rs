@@ -35,7 +35,7 @@ impl Bounded {
         self.left_out += rest.len() - last.len() + over;
     }
 
-    /// What was kept.
+    /// Begin and end of what was added, with the number of bytes between them.
     #[must_use]
     pub fn bytes(self) -> Vec<u8> {
         let mut all = self.head;

@@ -49,9 +49,9 @@ pub struct Chaos(Option<Arc<Draws>>);
 impl Chaos {
     /// Delays of one scenario of a run: the same whatever runs beside it.
     #[must_use]
-    pub fn new(seed: u32, scenario: &str) -> Self {
+    pub fn new(seed: u64, scenario: &str) -> Self {
         // FNV-1a.
-        let mixed = scenario.bytes().fold(0xcbf2_9ce4_8422_2325 ^ u64::from(seed), |hash, byte| {
+        let mixed = scenario.bytes().fold(0xcbf2_9ce4_8422_2325 ^ seed, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         Self(Some(Arc::new(Draws { seed: mixed, made: Default::default() })))

@@ -130,7 +130,7 @@ pub enum Disturbance {
     Tracked,
     /// A nat chain of somebody else, at the priority of ours and registered after them, leaves this inbound TCP port as it is.
     Overtaken(u16),
-    /// What leaves by its first interface is dropped, and nobody says so: not a connection is reset.
+    /// A blackhole on its first interface (`sch_blackhole`): packets that leave are dropped, and no connection is reset.
     CutOff,
     /// It leaves again.
     Joined,

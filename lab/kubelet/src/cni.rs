@@ -13,6 +13,7 @@
 //! | [`logged`] | failures that runtimes only log |
 //! | [`multus`] | a plugin that is a runtime for others, and what it did |
 
+mod attachment;
 pub mod cache;
 pub mod call;
 pub mod chain;

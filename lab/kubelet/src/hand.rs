@@ -10,8 +10,6 @@ use tokio::process::Command;
 use crate::error::Error;
 use crate::netns;
 use crate::node::NetnsNode;
-use crate::rootfs;
-use cluster::Installed;
 
 impl NetnsNode {
     /// The hand, started if there is none: a reboot takes it with it.
@@ -53,13 +51,5 @@ impl NetnsNode {
     /// Ends the hand, and with it what it keeps busy.
     pub(crate) async fn let_hand_go(&self) {
         self.hand.lock().await.take();
-    }
-
-    /// Mounts that programs of the node see.
-    pub(crate) fn shown(&self) -> Vec<rootfs::Mount> {
-        match self.options.node.installed {
-            Installed::ByAgent => self.host.shown(),
-            Installed::ByLab => Vec::new(),
-        }
     }
 }

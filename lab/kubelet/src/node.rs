@@ -32,7 +32,7 @@ use crate::options::ClusterOptions;
 use crate::output::{KEPT_ERRORS, Output, may_be_error};
 use crate::pids::Pids;
 use crate::pod::{Binaries, Plan, Restart};
-use crate::rootfs::{Mount, SharedDirectory};
+use crate::rootfs::SharedDirectory;
 use crate::slot::{Parts, Slot};
 use crate::status::{status, warning};
 use crate::view::{Shown, View, Viewed};
@@ -73,7 +73,7 @@ pub struct NetnsNode {
     pub(crate) leftovers: Mutex<Leftovers>,
     /// Output of pods that are gone.
     past: Mutex<Past>,
-    /// What its programs see.
+    /// View of its programs.
     pub(crate) view: Viewed,
     /// The lab's process on the node, once somebody asked for it.
     pub(crate) hand: AsyncMutex<Option<Client>>,
@@ -103,16 +103,12 @@ impl NetnsNode {
         lay_out(options, &paths)?;
         fs::create_dir_all(below(ASIDE)).map_err(Error::file("make", below(ASIDE)))?;
         let binaries = &options.binaries;
-        // What its programs see, which is there before a pod is, has pods' namespaces and disks that come later.
+        // The view of its programs is made before any pod: namespaces and disks that come later propagate to it.
         let shared = SharedDirectory::new(&directory)?;
         let netns = Namespace::create(&below("node.netns"), NamespaceRole::Node).await?;
         netns::set_loopback_up(netns.path()).await?;
         netns::filter_reverse_paths(netns.path(), options.rp_filter()).await?;
-        let mut shown = Vec::new();
-        if options.node.installed == Installed::ByAgent {
-            shown = host.shown();
-        }
-        let view = Viewed::new(view(options, &directory, &host, &shown, &netns).await?);
+        let view = Viewed::new(view(options, &directory, &host, &netns).await?);
         let multus = Multus::new(&binaries.workload, netns.path(), &host, &view, below("multus"))?;
         let caller = Caller {
             bin_dir: paths.bin_dir.clone(),
@@ -153,9 +149,9 @@ impl NetnsNode {
         })
     }
 
-    /// What its programs see after a boot.
+    /// View of its programs after a boot.
     pub(crate) async fn look(&self) -> Result<View, Error> {
-        view(&self.options, &self.directory, &self.host, &self.shown(), &self.netns).await
+        view(&self.options, &self.directory, &self.host, &self.netns).await
     }
 
     /// The node's default network: the base plugin, then the plugin under test.
@@ -363,12 +359,11 @@ fn of_node(kernel: &Kernel, root: &Path) -> Kernel {
     Kernel { deny, ..kernel.clone() }
 }
 
-/// Begins the node's processes, and what its programs see.
+/// Begins the node's processes, and makes the view of its programs.
 async fn view(
     options: &ClusterOptions,
     directory: &Path,
     host: &Host,
-    mounts: &[Mount],
     netns: &Namespace,
 ) -> Result<View, Error> {
     let Binaries { workload, sut, .. } = &options.binaries;
@@ -377,7 +372,7 @@ async fn view(
         base: directory.with_extension("view"),
         directory: directory.to_owned(),
         programs: vec![workload.clone(), sut.clone()],
-        mounts: mounts.to_vec(),
+        mounts: if options.node.installed == Installed::ByAgent { host.shown() } else { Vec::new() },
     };
     View::of(shown, netns.path(), pids).await
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use apiserver::{Gates, Read};
 use async_trait::async_trait;
 use cluster::{
-    CniAnswer, Configuration, Disk, Effect, Fault, Front as _, Kubelet, LabError, Machines, Memory,
+    CniAnswer, Configuration, Disk, Effect, Fault, Fetched, Front as _, Kubelet, LabError, Machines, Memory,
     MultusEnd, MultusFile, PodName, Server, Verb,
 };
 use k8s_openapi::jiff::SignedDuration;
@@ -178,24 +178,20 @@ impl NetnsCluster {
     }
 
     /// As [`cluster::Cluster::fetch`].
-    pub(crate) async fn asked_for(
-        &self,
-        pod: &PodName,
-        port: u16,
-        path: &str,
-    ) -> Result<(Option<u16>, String), Error> {
+    pub(crate) async fn asked_for(&self, pod: &PodName, port: u16, path: &str) -> Result<Fetched, Error> {
+        let silent = |body: String| Fetched { body, ..Fetched::default() };
         let found = self.seen(pod).await?;
         let on_nodes_network = || found.slot.plan.host_network.then_some(IpAddr::from(Ipv4Addr::LOCALHOST));
         let address = found.slot.shown().addresses.first().copied().or_else(on_nodes_network);
         let Some(address) = address else {
-            return Ok((None, format!("pod {} has no address", pod.name)));
+            return Ok(silent(format!("pod {} has no address", pod.name)));
         };
         let path = path.to_owned();
         let asked = netns::inside(found.node.netns.path(), move || {
             probe::ask(SocketAddr::new(address, port), &path, probe::TIMEOUT)
         });
         // A pod that does not answer is told as by an API server, in the body: it is no fault of the lab.
-        Ok(asked.await?.unwrap_or_else(|error| (None, error.to_string())))
+        Ok(asked.await?.unwrap_or_else(|error| silent(error.to_string())))
     }
 
     /// As [`cluster::Cluster::exec`].

@@ -24,6 +24,20 @@ pub struct Deadlines {
     pub exchange: Duration,
 }
 
+impl Deadlines {
+    /// All of them, so many times as long.
+    #[must_use]
+    pub fn stretched(self, times: u32) -> Self {
+        let Self { plugin, process, pod, exchange } = self;
+        Self {
+            plugin: plugin * times,
+            process: process * times,
+            pod: pod * times,
+            exchange: exchange * times,
+        }
+    }
+}
+
 impl Default for Deadlines {
     fn default() -> Self {
         Self {
@@ -78,6 +92,8 @@ pub struct ClusterOptions {
     /// Length of a second of the containers' probes.
     pub probe_second: Duration,
     pub deadlines: Deadlines,
+    /// Factor of deadlines, its own and those of who waits for it: how much slower than usual the machine is.
+    pub patience: u32,
     /// Delays of the lab's own actors.
     pub chaos: Chaos,
     /// An API server that its nodes join; without one it has its own.
@@ -128,6 +144,7 @@ impl ClusterOptions {
             back_off: None,
             probe_second: scaled(1),
             deadlines: Deadlines::default(),
+            patience: 1,
             chaos: Chaos::default(),
             joined: None,
         }

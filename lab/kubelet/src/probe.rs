@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
+use cluster::Fetched;
 use k8s_openapi::api::core::v1::{ContainerPort, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -101,11 +102,13 @@ impl PlannedProbe {
     fn get(&self, target: SocketAddr, path: &str) -> Seen {
         let get = |why: String| Seen::NotReady(format!("Get \"http://{target}{path}\": {why}"));
         match ask(target, path, self.timeout) {
-            Ok((Some(200..=399), _)) => Seen::Ready,
-            Ok((Some(code), _)) => Seen::NotReady(format!("HTTP probe failed with statuscode: {code}")),
-            Ok((None, answer)) if answer.is_empty() => get("EOF".to_owned()),
-            Ok((None, answer)) => {
-                let line = answer.lines().next().unwrap_or_default();
+            Ok(Fetched { code: Some(200..=399), .. }) => Seen::Ready,
+            Ok(Fetched { code: Some(code), .. }) => {
+                Seen::NotReady(format!("HTTP probe failed with statuscode: {code}"))
+            }
+            Ok(Fetched { body, .. }) if body.is_empty() => get("EOF".to_owned()),
+            Ok(Fetched { body, .. }) => {
+                let line = body.lines().next().unwrap_or_default();
                 get(format!(
                     "net/http: HTTP/1.x transport connection broken: malformed HTTP response {line:?}"
                 ))
@@ -164,12 +167,8 @@ pub fn unplayed(probe: &Probe) -> Option<&'static str> {
     }
 }
 
-/// Asks once for `path`: the code, and the body, or all that came if it was no HTTP.
-pub(crate) fn ask(
-    target: SocketAddr,
-    path: &str,
-    timeout: Duration,
-) -> std::io::Result<(Option<u16>, String)> {
+/// Asks once for `path`.
+pub(crate) fn ask(target: SocketAddr, path: &str, timeout: Duration) -> std::io::Result<Fetched> {
     let mut stream = TcpStream::connect_timeout(&target, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
@@ -178,9 +177,20 @@ pub(crate) fn ask(
     )?;
     let mut answer = Vec::new();
     stream.take(1 << 16).read_to_end(&mut answer)?;
-    let answer = String::from_utf8_lossy(&answer);
-    let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
-    Ok((code, answer.split("\r\n\r\n").nth(1).unwrap_or(&answer).to_owned()))
+    Ok(parsed(&String::from_utf8_lossy(&answer)))
+}
+
+fn parsed(answer: &str) -> Fetched {
+    let Some((head, body)) = answer.split_once("\r\n\r\n") else {
+        return Fetched { body: answer.to_owned(), ..Fetched::default() };
+    };
+    let mut lines = head.lines();
+    let code = lines.next().and_then(|status| status.split(' ').nth(1)?.parse().ok());
+    let header = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        Some((name.to_ascii_lowercase(), value.trim().to_owned()))
+    };
+    Fetched { code, headers: lines.filter_map(header).collect(), body: body.to_owned() }
 }
 
 #[cfg(test)]
@@ -193,6 +203,19 @@ mod tests {
         let mut probe = json!({ "httpGet": { "port": 8000 } });
         probe.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         PlannedProbe::of(Some(&serde_json::from_value(probe).unwrap()), &[]).unwrap()
+    }
+
+    #[test]
+    fn an_answer_has_its_code_its_headers_and_its_body() {
+        let found = parsed("HTTP/1.1 200 OK\r\nContent-Type:  text/plain; version=0.0.4\r\n\r\na\r\n\r\nb");
+        assert_eq!((found.code, found.body.as_str()), (Some(200), "a\r\n\r\nb"));
+        assert_eq!(
+            found.headers,
+            [("content-type".to_owned(), "text/plain; version=0.0.4".to_owned())].into()
+        );
+        for other in ["", "SSH-2.0-x"] {
+            assert_eq!(parsed(other), Fetched { body: other.to_owned(), ..Fetched::default() });
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::netns;
 use crate::output::{Output, Stream};
 use crate::pids::Pids;
 use crate::rights::{self, Rights};
-use crate::rootfs::{self, Mount, Root};
+use crate::rootfs::{self, Root};
 use crate::view::View;
 
 /// The lab's program.
@@ -61,8 +61,6 @@ pub struct Program {
     pub resolv_conf: Option<PathBuf>,
     /// The node whose files and processes it sees, the files only if it has no root of its own; the lab's if absent.
     pub view: Option<Arc<View>>,
-    /// Bind mounts of directories.
-    pub mounts: Vec<Mount>,
     /// A file system of its own, in which its path is looked up; the lab's if absent.
     pub root: Option<Root>,
 }
@@ -85,7 +83,6 @@ impl Program {
             umask: None,
             resolv_conf: None,
             view: None,
-            mounts: Vec::new(),
             root: None,
         }
     }
@@ -135,7 +132,7 @@ impl Program {
         pids.as_deref().map_or(Ok(()), Pids::join)?;
         let view = self.view.as_deref().filter(|_| self.root.is_none());
         view.map_or(Ok(()), View::enter)?;
-        let sees_the_labs = self.root.is_none() && self.resolv_conf.is_none() && self.mounts.is_empty();
+        let sees_the_labs = self.root.is_none() && self.resolv_conf.is_none();
         if !sees_the_labs || self.settings == Files::ReadOnly || self.files == Files::ReadOnly {
             rootfs::separate()?;
         }
@@ -149,7 +146,6 @@ impl Program {
             (None, Some(file)) => netns::hide_behind(file, Path::new(RESOLV_CONF))?,
             (None, None) => {}
         }
-        rootfs::show(&self.mounts)?;
         if self.settings == Files::ReadOnly {
             rootfs::write_no_settings()?;
         }

@@ -166,11 +166,6 @@ fn link(to: &Path, at: &Path) -> Result<(), Error> {
     }
 }
 
-/// Things are seen elsewhere, too. As the following, it is for a thread that is [`separate`], and what it starts.
-pub(crate) fn show(mounts: &[Mount]) -> Result<(), Error> {
-    mounts.iter().try_for_each(|mount| bind(mount, &mount.at))
-}
-
 /// No file can be written: not on the root, and on none of these mounts, or else on none of the machine's.
 pub(crate) fn write_nothing(mounts: Option<&[PathBuf]>) -> Result<(), Error> {
     write_no_root()?;

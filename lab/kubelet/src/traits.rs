@@ -9,8 +9,8 @@ use apiserver::ROOT_CA;
 use async_trait::async_trait;
 use cluster::hand::Hand;
 use cluster::{
-    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Front, Issuer, Kernel, Kubelet, LabError,
-    Machines, News, Node, NodePaths, PodName, PodStart, RuntimeCall, Server, Workload,
+    AgentStandIn, ChainFailure, Cluster, CniAnswer, CniCall, Fetched, Front, Issuer, Kernel, Kubelet,
+    LabError, Machines, News, Node, NodePaths, PodName, PodStart, RuntimeCall, Server, Workload,
 };
 use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ServiceAccount};
@@ -100,12 +100,16 @@ impl Cluster for NetnsCluster {
         Ok(self.run_in(pod, container, words).await?)
     }
 
-    async fn fetch(&self, pod: &PodName, port: u16, path: &str) -> Result<(Option<u16>, String), LabError> {
+    async fn fetch(&self, pod: &PodName, port: u16, path: &str) -> Result<Fetched, LabError> {
         Ok(self.asked_for(pod, port, path).await?)
     }
 
     fn front(&self) -> Result<&dyn Front, LabError> {
         Ok(&self.front)
+    }
+
+    fn patience(&self) -> u32 {
+        self.options.patience
     }
 
     async fn comes_up(&self, pod: &PodName, deadline: Duration) -> Result<(), LabError> {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cluster::hand::PROMPT;
 use cluster::{
-    Cluster, CniAnswer, Configuration, Disk, Front, Issuer, LabError, Machines, Memory, News, Node, PodName,
-    PodStart, SYSTEM_NAMESPACE, Workload,
+    Cluster, CniAnswer, Configuration, Disk, Fetched, Front, Issuer, LabError, Machines, Memory, News, Node,
+    PodName, PodStart, SYSTEM_NAMESPACE, Workload,
 };
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -393,7 +393,7 @@ impl Cluster for RemoteCluster {
         Ok(ended.map_err(|_| Error::Deadline { what: what(), deadline })??)
     }
 
-    async fn fetch(&self, pod: &PodName, port: u16, path: &str) -> Result<(Option<u16>, String), LabError> {
+    async fn fetch(&self, pod: &PodName, port: u16, path: &str) -> Result<Fetched, LabError> {
         let namespace = self.view.real(&pod.namespace)?;
         let (client, of) = (&self.session().once, (namespace.as_str(), pod.name.as_str()));
         Ok(objects::fetch(client, of, port, path, PROMPT).await?)

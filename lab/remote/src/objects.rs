@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use cluster::Leftovers;
+use cluster::{Fetched, Leftovers};
 use futures::future::join_all;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -325,7 +325,7 @@ pub(crate) async fn fetch(
     port: u16,
     path: &str,
     deadline: Duration,
-) -> Result<(Option<u16>, String), Error> {
+) -> Result<Fetched, Error> {
     let asked = tokio::time::timeout(deadline, ask(client, (namespace, pod), port, path)).await;
     let what = || format!("an answer of pod {namespace}/{pod} to {path}");
     asked.map_err(|_| Error::Deadline { what: what(), deadline })?
@@ -336,18 +336,22 @@ async fn ask(
     (namespace, pod): (&str, &str),
     port: u16,
     path: &str,
-) -> Result<(Option<u16>, String), Error> {
+) -> Result<Fetched, Error> {
     let url = format!("/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy{path}");
     let failed = || Error::api(format!("ask pod {namespace}/{pod} for {path}"));
     let request = http::Request::get(url).body(kube::client::Body::empty());
     let request = request.map_err(|error| failed()(kube::Error::HttpError(error)))?;
     let response = client.send(request).await.map_err(failed())?;
     let code = response.status().as_u16();
+    let header = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    let headers = response.headers().iter().map(header).collect();
     let body = response.into_body().collect_bytes().await.map_err(failed())?;
     let body = String::from_utf8_lossy(&body).into_owned();
     // The API server's own error, not the pod's.
     let is_status = serde_json::from_str::<Value>(&body).is_ok_and(|body| body["kind"] == "Status");
-    Ok(((!is_status).then_some(code), body))
+    Ok(Fetched { code: (!is_status).then_some(code), headers, body })
 }
 
 /// API and name of an object.

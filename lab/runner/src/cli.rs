@@ -237,7 +237,7 @@ pub struct RunArgs {
     pub jobs: Option<u16>,
     /// Delays the lab's own actors by chance: kubelet, controllers, events of watches, starts of processes
     #[arg(long, value_name = "HEX", value_parser = parse_seed, conflicts_with_all = ["kubeconfig", "real"])]
-    pub chaos: Option<u32>,
+    pub chaos: Option<u64>,
     /// Runs each scenario N times: one whose verdicts differ is flaky
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..), conflicts_with = "mutant")]
     pub stress: Option<u16>,
@@ -246,7 +246,7 @@ pub struct RunArgs {
     pub retries: Option<u16>,
     /// Repeats a run's order of events
     #[arg(long, value_name = "HEX", value_parser = parse_seed)]
-    pub seed: Option<u32>,
+    pub seed: Option<u64>,
     /// The words of the command line, without the program.
     #[arg(skip)]
     #[serde(default)]
@@ -469,6 +469,6 @@ pub struct BuildArgs {
     pub mutants: bool,
 }
 
-fn parse_seed(text: &str) -> Result<u32, String> {
-    u32::from_str_radix(text, 16).map_err(|_| "a seed is up to eight hexadecimal digits".to_owned())
+fn parse_seed(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text, 16).map_err(|_| "a seed is up to sixteen hexadecimal digits".to_owned())
 }

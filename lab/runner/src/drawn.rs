@@ -20,12 +20,12 @@ const NETWORKS: std::ops::Range<u8> = 100..240;
 /// Names that follow from a seed.
 #[derive(Debug, Clone, Copy)]
 pub struct Drawn {
-    seed: u32,
+    seed: u64,
 }
 
 impl Drawn {
     #[must_use]
-    pub fn new(seed: u32) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self { seed }
     }
 

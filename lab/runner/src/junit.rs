@@ -10,6 +10,7 @@ use crate::exit::Exit;
 use crate::lacks::{self, Lack};
 use crate::plan::Binary;
 use crate::report::Report;
+use crate::suite::Checkout;
 use crate::verdict::{Class, Record, Verdict};
 
 /// Writes `junit.xml`.
@@ -28,12 +29,14 @@ fn render(report: &Report) -> String {
     let _ = writeln!(
         xml,
         "<testsuites name=\"cnilab\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3}\">\n\
-         <testsuite name=\"cnilab\" tests=\"{0}\" failures=\"{1}\" errors=\"{2}\" skipped=\"{3}\" time=\"{4:.3}\">",
+         <testsuite name=\"cnilab\" timestamp=\"{began}\" hostname=\"{host}\" tests=\"{0}\" failures=\"{1}\" errors=\"{2}\" skipped=\"{3}\" time=\"{4:.3}\">",
         elements.len() + more,
         count(FAILURE),
         count(ERROR) + more,
         count(SKIPPED),
         report.seconds,
+        began = escape(&report.header.began),
+        host = escape(&report.header.machine.host),
     );
     let properties: Vec<_> = about(report).chain(lacks(&report.lacks)).chain(excused(report)).collect();
     render_properties(&mut xml, &properties);
@@ -78,6 +81,7 @@ fn about(report: &Report) -> impl Iterator<Item = (String, String)> {
     let own = [
         ("exit", format!("{} {word}", report.exit)),
         ("suite", header.suite.clone()),
+        ("commit", header.checkout.as_ref().map_or(String::new(), Checkout::text)),
         ("product", format!("{} {}", header.product.name, header.product.version)),
         ("tier", header.tier.clone()),
         ("kernel", header.kernel.clone()),
@@ -175,6 +179,9 @@ mod tests {
         header["probes"] =
             json!([{"need": "iptables-tools", "met": false, "evidence": "none", "absent": true}]);
         header["selection"]["tags"] = json!("@g");
+        header["checkout"] = json!({"commit": "c0ffee", "is_dirty": true});
+        header["began"] = json!("2026-11-30T08:00:00.000Z");
+        header["machine"]["host"] = json!("build-7");
         let scenarios: Vec<_> = scenarios.iter().map(record).collect();
         serde_json::from_value(json!({
             "schema": 0, "header": header, "totals": Totals::default(), "back_ends": {}, "exit": exit.code(), "strict": false,
@@ -232,11 +239,13 @@ mod tests {
             ("product", "example 1"),
             ("sha256.istio-cni", "aa"),
             ("tier", "netns"),
+            ("commit", "c0ffee with changes"),
             ("excused.retrying (retry", "3 lines: it goes on"),
         ] {
             let property = format!("<property name=\"{name}\" value=\"{value}\"/>");
             assert!(xml.contains(&property), "{property} is not in {xml}");
         }
+        assert!(xml.contains("timestamp=\"2026-11-30T08:00:00.000Z\" hostname=\"build-7\""), "{xml}");
         assert!(xml.contains("&quot;tags&quot;:&quot;@g&quot;"), "{xml}");
     }
 

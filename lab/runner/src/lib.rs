@@ -20,7 +20,7 @@
 //! | [`up`] | a cluster that stays, for kubectl |
 //! | [`verdict`], [`stop`], [`stress`] | what became of a scenario, why a step stopped it, one record of many runs |
 //! | [`report`], [`junit`], [`evidence`], [`merge`] | what a run leaves behind, and several runs as one |
-//! | [`suite`], [`machine`] | what judged, by digests, and where |
+//! | [`suite`], [`machine`], [`pulse`] | what judged, by digests; where, and what that machine gave the run of its processors |
 //! | `directory`, `journal`, `salvage`, `redact` | where and how that is written, whatever ends the run; what never leaves |
 //! | [`steps`], [`tier`], [`pod`] | the steps and the world that they act on |
 //! | [`exposure`] | what of a pod got past its rules |
@@ -66,6 +66,7 @@ pub mod pod;
 pub mod portable;
 pub mod probe;
 pub mod product;
+pub mod pulse;
 pub mod redact;
 pub mod report;
 pub mod run;
@@ -89,6 +90,7 @@ mod conclusion;
 mod directory;
 mod journal;
 mod salvage;
+mod shared;
 mod start;
 mod termination;
 

@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
+use crate::pulse;
+
 /// Tools whose versions a report names. Back ends and comparisons use them where they are installed.
 const TOOLS: [&str; 4] = ["nft", "iptables", "iptables-nft", "iptables-legacy"];
 
@@ -14,6 +16,9 @@ const TOOLS: [&str; 4] = ["nft", "iptables", "iptables-nft", "iptables-legacy"];
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
+    /// Its own name, as `uname -n` prints it.
+    #[serde(default)]
+    pub host: String,
     /// Release of the kernel, as `uname -r` prints it.
     pub kernel: String,
     /// Build of the kernel, as `uname -v` prints it.
@@ -25,6 +30,9 @@ pub struct Machine {
     pub security: String,
     /// Version of the cgroup hierarchy: `v1`, `v2` or `none`.
     pub cgroups: String,
+    /// Factor of the run's deadlines: how much longer than on a usual machine a little work took at its begin.
+    #[serde(default)]
+    pub patience: u32,
     /// Versions of tools, by name.
     pub tools: BTreeMap<String, String>,
 }
@@ -34,7 +42,7 @@ impl Machine {
     #[must_use]
     pub fn read() -> Self {
         let tools = TOOLS.into_iter().filter_map(|tool| Some((tool.to_owned(), version(tool)?)));
-        Self { tools: tools.collect(), ..Self::of(Path::new("/")) }
+        Self { tools: tools.collect(), patience: pulse::patience(), ..Self::of(Path::new("/")) }
     }
 
     /// Reads the files of a machine, without its tools.
@@ -46,12 +54,14 @@ impl Machine {
         let known = |path: &str| text(path).unwrap_or_else(|| UNKNOWN.to_owned());
         let release = text("etc/os-release").or_else(|| text("usr/lib/os-release")).unwrap_or_default();
         Self {
+            host: known("proc/sys/kernel/hostname"),
             kernel: known("proc/sys/kernel/osrelease"),
             build: known("proc/sys/kernel/version"),
             architecture: std::env::consts::ARCH.to_owned(),
             distribution: distribution(&release),
             security: security(&text),
             cgroups: cgroups(root).to_owned(),
+            patience: 1,
             tools: BTreeMap::new(),
         }
     }

@@ -14,8 +14,8 @@ use crate::directory::Directory;
 use crate::exit::{Exit, Usage};
 use crate::lacks::Lack;
 use crate::locate::Workspace;
-use crate::report::{self, Header, Part, Report, SCHEMA};
-use crate::verdict::{self, Record, Totals};
+use crate::report::{self, Header, Part, Report};
+use crate::verdict::Record;
 use crate::{board, conclusion, junit, redact, tier};
 
 /// A report and where it was.
@@ -87,24 +87,7 @@ fn merged(mut given: Vec<Given>) -> anyhow::Result<Report> {
     };
     header.ids = ids(&header, &scenarios);
     (header.began, header.ended) = span(&parts);
-    let totals = Totals::of(scenarios.iter().map(|record| record.verdict));
-    let back_ends = report::count(&scenarios);
-    let excused = verdict::sum(scenarios.iter().map(|record| &record.excused));
-    let (schema, exit, integrity) = (SCHEMA, 0, String::new());
-    let mut report = Report {
-        schema,
-        header,
-        totals,
-        back_ends,
-        excused,
-        exit,
-        strict,
-        lacks,
-        seconds,
-        parts,
-        scenarios,
-        integrity,
-    };
+    let mut report = Report::of(header, scenarios, parts, (strict, lacks), seconds);
     report.exit = match report.verdict() {
         worse @ (Exit::Failed | Exit::Inconclusive) => worse,
         _ if faulty => Exit::Inconclusive,
@@ -188,6 +171,7 @@ fn facts(report: &Report, is_sharded: bool) -> impl Iterator<Item = (&'static st
         ("header.digests.workload", header.digests.workload.clone()),
         ("header.digests.features", header.digests.features.clone()),
         ("header.digests.scenarios", header.digests.scenarios.clone()),
+        ("header.digests.cni", header.digests.cni.clone()),
         ("header.product.files", files.join(", ")),
         ("header.tier", header.tier.clone()),
         ("header.product", format!("{} {}", header.product.name, header.product.version)),

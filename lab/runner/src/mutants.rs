@@ -32,6 +32,7 @@ use crate::plan::Mutants;
 use crate::portable::MILLRACE;
 use crate::report::{self, Header, Report};
 use crate::steps::wait::TRIAL;
+use crate::suite::Digests;
 use crate::tier;
 use crate::verdict::{Record, Verdict};
 use weave::Places;
@@ -56,12 +57,12 @@ pub fn find(workspace: &Workspace, name: &str, selected: &Catalogue) -> anyhow::
 /// Scenarios that passed in earlier runs without a defect.
 ///
 /// # Errors
-/// A report cannot be read, or is not about Millrace, by this lab on its own nodes.
-pub fn controls(paths: &[PathBuf]) -> anyhow::Result<Vec<Record>> {
+/// A report cannot be read, or is not about Millrace of these sources, by this lab on its own nodes.
+pub fn controls(paths: &[PathBuf], own: &Digests) -> anyhow::Result<Vec<Record>> {
     let mut all = Vec::new();
     for path in paths {
         let (Report { header, scenarios, .. }, _) = report::read(path)?;
-        if let Some(why) = foreign(&header) {
+        if let Some(why) = foreign(&header, own) {
             bail!("{}: {why}", path.display());
         }
         all.extend(scenarios.into_iter().filter(is_control));
@@ -69,8 +70,8 @@ pub fn controls(paths: &[PathBuf]) -> anyhow::Result<Vec<Record>> {
     Ok(all)
 }
 
-/// The field in which a report is about something else than Millrace, played by this lab on its own nodes. Sums of binaries say nothing: defects are planted in a build of their own.
-fn foreign(header: &Header) -> Option<String> {
+/// The field in which a report is about something else than Millrace of these sources, played by this lab on its own nodes. Sums of binaries say nothing: defects are planted in a build of their own.
+fn foreign(header: &Header, own_digests: &Digests) -> Option<String> {
     let own = env!("CARGO_PKG_VERSION");
     if header.suite != own {
         return Some(format!("header.suite is {}, not {own}", header.suite));
@@ -78,8 +79,11 @@ fn foreign(header: &Header) -> Option<String> {
     if header.tier != tier::NETNS {
         return Some(format!("header.tier is {}, not {}", header.tier, tier::NETNS));
     }
-    let lacks = !header.product.capabilities.iter().any(|one| one == MILLRACE);
-    lacks.then(|| format!("header.product.capabilities of {} lacks {MILLRACE}", header.product.name))
+    if !header.product.capabilities.iter().any(|one| one == MILLRACE) {
+        return Some(format!("header.product.capabilities of {} lacks {MILLRACE}", header.product.name));
+    }
+    let field = own_digests.differs(&header.digests)?;
+    Some(format!("header.digests.{field} is of another tree: play it again"))
 }
 
 /// True for what passed well within a quick trial's longest wait, which its control is held to as well.
@@ -117,13 +121,27 @@ mod tests {
             header
         };
         let own = env!("CARGO_PKG_VERSION");
-        assert_eq!(foreign(&header(own, "netns", MILLRACE)), None);
+        let digests = crate::report::tests::header().digests;
+        assert_eq!(foreign(&header(own, "netns", MILLRACE), &digests), None);
         for (other, field) in [
             (header("0.0.0-other", "netns", MILLRACE), "header.suite"),
             (header(own, "node", MILLRACE), "header.tier"),
             (header(own, "netns", "install-cni"), "header.product.capabilities"),
         ] {
-            assert!(foreign(&other).is_some_and(|why| why.starts_with(field)));
+            assert!(foreign(&other, &digests).is_some_and(|why| why.starts_with(field)));
+        }
+        let right = header(own, "netns", MILLRACE);
+        let edited = || "edited".to_owned();
+        for (other, field) in [
+            (Digests { cni: edited(), ..digests.clone() }, Some("header.digests.cni ")),
+            (Digests { cnilab: edited(), ..digests.clone() }, Some("header.digests.cnilab ")),
+            (Digests { features: edited(), ..digests.clone() }, Some("header.digests.features ")),
+            (Digests { scenarios: edited(), ..digests.clone() }, Some("header.digests.scenarios ")),
+            (Digests { workload: edited(), ..digests.clone() }, None),
+        ] {
+            let why = foreign(&right, &other);
+            assert_eq!(why.is_some(), field.is_some(), "{why:?}");
+            assert!(why.is_none_or(|why| why.starts_with(field.unwrap_or_default())));
         }
     }
 

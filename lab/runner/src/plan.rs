@@ -61,6 +61,9 @@ pub struct Sut {
     /// True if the directory is the sandbox's own copy.
     #[serde(default)]
     pub is_sealed: bool,
+    /// Digest of the sources that the binaries were built of; empty for files, and where defects are planted.
+    #[serde(default)]
+    pub built_of: String,
 }
 
 impl Sut {
@@ -76,7 +79,7 @@ impl Sut {
                 .unsupported
                 .insert(MILLRACE.to_owned(), "no Millrace plugin on each of the nodes".to_owned());
         }
-        Self { dir, binaries: Vec::new(), product, is_sealed: false }
+        Self { dir, binaries: Vec::new(), product, is_sealed: false, built_of: String::new() }
     }
 }
 
@@ -232,7 +235,7 @@ pub struct Plan {
     pub real: Option<Real>,
     /// Binary of the lab's pods.
     pub workload: PathBuf,
-    pub seed: u32,
+    pub seed: u64,
     /// Concurrent scenarios.
     pub jobs: usize,
     /// Commit of the suite.
@@ -251,7 +254,7 @@ impl Plan {
     /// Seed in the command line's form.
     #[must_use]
     pub fn seed_text(&self) -> String {
-        format!("{:08x}", self.seed)
+        format!("{:016x}", self.seed)
     }
 }
 

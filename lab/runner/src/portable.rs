@@ -5,7 +5,7 @@
 pub const MILLRACE: &str = "millrace";
 
 /// Words of steps about what only Millrace has.
-const OWN: [&str; 28] = [
+const OWN: [&str; 29] = [
     // Settings, metrics and annotations of its own.
     "millrace",
     "MILLRACE_RAISE_CNI_VERSION",
@@ -38,6 +38,8 @@ const OWN: [&str; 28] = [
     "agent.sock\" of the node",
     "the node's agent is",
     "the agent was asked",
+    // Upstream never evicts.
+    "the turn of an eviction",
     // Upstream's is a part of istiod.
     "taint controller",
 ];

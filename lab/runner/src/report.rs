@@ -118,7 +118,6 @@ pub struct Report {
 impl Report {
     #[must_use]
     pub fn new(header: Header, plan: &Plan, scenarios: Vec<Record>, seconds: f64) -> Self {
-        let totals = Totals::of(scenarios.iter().map(|record| record.verdict));
         // What this machine lacks is of no account where scenarios run elsewhere.
         let elsewhere = plan.args.kubeconfig.is_some() || plan.real.is_some();
         let lacks = if elsewhere {
@@ -126,23 +125,30 @@ impl Report {
         } else {
             lacks::of_run(&header.probes, &scenarios, plan.without_musl.as_deref())
         };
-        let (strict, back_ends) = (plan.args.strict, count(&scenarios));
-        let (schema, parts) = (SCHEMA, Vec::new());
-        let (exit, integrity) = (0, String::new());
-        let excused = verdict::sum(scenarios.iter().map(|record| &record.excused));
+        Self::of(header, scenarios, Vec::new(), (plan.args.strict, lacks), seconds)
+    }
+
+    /// The report of these records, with its sums and its exit; `parts` are the runs of a merged one.
+    pub(crate) fn of(
+        header: Header,
+        scenarios: Vec<Record>,
+        parts: Vec<Part>,
+        (strict, lacks): (bool, Vec<Lack>),
+        seconds: f64,
+    ) -> Self {
         let mut report = Self {
-            schema,
+            schema: SCHEMA,
+            totals: Totals::of(scenarios.iter().map(|record| record.verdict)),
+            back_ends: count(&scenarios),
+            excused: verdict::sum(scenarios.iter().map(|record| &record.excused)),
+            exit: 0,
+            integrity: String::new(),
             header,
-            totals,
-            back_ends,
-            excused,
-            exit,
             strict,
             lacks,
             seconds,
             parts,
             scenarios,
-            integrity,
         };
         report.exit = report.verdict().code();
         report

@@ -3,10 +3,9 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::tier::started::Started;
-use crate::tier::{self, EXCHANGE, Session, SessionOptions, Whole, netns};
+use crate::tier::{self, Session, netns};
 use anyhow::Context as _;
 use cluster::{NodeIdentity, Probe};
 use cucumber::{Cucumber, WriterExt as _, cli, event, gherkin, runner};
@@ -23,13 +22,14 @@ use crate::mutants::progress::Progress;
 use crate::plan::{Place, Plan, Sut};
 use crate::report::{Header, On};
 use crate::sealed::{self, Sealed};
+use crate::shared::{IN_A_CLUSTER, Shared, name};
 use crate::steps::marks;
 use crate::steps::world::{Lab, LabWorld};
 use crate::sweep::{self, Cell, Measured, Sweep};
 use crate::termination::Termination;
 use crate::verdict::{Class, Record, Verdict};
 use crate::writer::Writer;
-use crate::{evidence, probe, stress};
+use crate::{evidence, probe, pulse, stress};
 
 /// Runs a plan to its end, or to an interruption.
 pub(crate) async fn run(
@@ -39,6 +39,10 @@ pub(crate) async fn run(
     journal: Option<Journal>,
 ) -> anyhow::Result<Exit> {
     let mut termination = Termination::listen()?;
+    pulse::watch();
+    if pulse::patience() > 1 {
+        board::say(&format!("this machine is slow: deadlines are {} times as long", pulse::patience()));
+    }
     let plan = Arc::new(plan);
     if place.is_sandbox() {
         netns::set_loopback_up(netns::OWN.as_ref()).await.context("cannot bring lo up")?;
@@ -197,11 +201,6 @@ async fn to_the_end(
     }
 }
 
-/// Name of a run, unique among those of a cluster.
-fn name(plan: &Plan) -> String {
-    format!("{}-{}", plan.seed_text(), std::process::id())
-}
-
 /// Tells what the cells of a sweep measured.
 fn measured(
     plan: &Plan,
@@ -234,50 +233,6 @@ fn measured(
     };
     board::say(&sweep::tell(&plan.root, wanted, measured, &plan.report_dir)?);
     Ok(())
-}
-
-/// Deadline of what a run makes in a cluster: its image may have to be pulled.
-pub(crate) const IN_A_CLUSTER: Duration = Duration::from_secs(120);
-
-/// A cluster that all scenarios run in.
-struct Shared {
-    session: Session,
-    tier: &'static str,
-    /// Where the run has started it: it ends with this.
-    started: Option<Started>,
-}
-
-impl Shared {
-    /// Starts it, or connects to somebody's; none where each scenario has a cluster of its own.
-    async fn stand(plan: &Plan) -> anyhow::Result<Option<Self>> {
-        let started = match plan.real.as_ref().filter(|real| real.asked.nodes > 0) {
-            Some(real) => Some(Started::start(real, &plan.workload, &plan.sut).await?),
-            None => None,
-        };
-        let (kubeconfig, tier) = match (&started, &plan.args.kubeconfig) {
-            (Some(started), _) => (started.kubeconfig.clone(), tier::NODE),
-            (None, Some(kubeconfig)) => (kubeconfig.clone(), tier::KUBECONFIG),
-            (None, None) => return Ok(None),
-        };
-        let options = SessionOptions {
-            kubeconfig,
-            whole: plan.args.agent_image.as_deref().map(|agent| Whole { proxy: beside(agent) }),
-            image: plan.args.image.clone().context("no image of the lab's pods is named")?,
-            run: name(plan),
-            tell: board::say,
-            deadline: IN_A_CLUSTER,
-            exchange: EXCHANGE,
-        };
-        let session = Session::open(options, started.as_ref().map(Started::owned)).await?;
-        Ok(Some(Self { session, tier, started }))
-    }
-}
-
-/// Image of the proxy of a release: a mesh's images have a registry and a tag in common.
-fn beside(agent: &str) -> String {
-    let (registry, name) = agent.rsplit_once('/').unwrap_or_default();
-    let tag = name.split_once(':').map(|(_, tag)| format!(":{tag}")).unwrap_or_default();
-    format!("{registry}/proxyv2{tag}")
 }
 
 /// Runs all scenarios, and then what did not pass, as often as it may.

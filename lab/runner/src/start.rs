@@ -10,6 +10,7 @@ use nix::unistd::Pid;
 use rustix::rand::GetRandomFlags;
 
 use crate::binaries::AGENT;
+use crate::carried::SELF;
 use crate::catalogue::Catalogue;
 use crate::cli::{BuildArgs, Cli, Command, RunArgs, Selection, Version};
 use crate::exit::{Exit, Usage};
@@ -19,7 +20,7 @@ use crate::mutants::{self, weave};
 use crate::plan::{Mutants, Parts, Place, Plan, Privilege, Sut, Task, WantedCluster};
 use crate::sandbox::{self, Ended, ids, inside};
 use crate::sealed::Sealed;
-use crate::suite::Checkout;
+use crate::suite::{self, Checkout, Digests};
 use crate::tier::SessionError;
 use crate::tier::started::{self, WORKLOAD};
 use crate::{
@@ -130,8 +131,9 @@ fn list(selection: &Selection) -> anyhow::Result<Exit> {
 
 fn clean(kubeconfig: &Path) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-    let removed =
-        runtime.block_on(tier::clean(kubeconfig, None, run::IN_A_CLUSTER)).context("--kubeconfig")?;
+    let removed = runtime
+        .block_on(tier::clean(kubeconfig, None, crate::shared::IN_A_CLUSTER))
+        .context("--kubeconfig")?;
     removed.iter().for_each(|object| board::say(&format!("{object} is gone")));
     if !removed.is_empty() {
         eprintln!("cnilab: {NOT_CLEANED}");
@@ -195,7 +197,9 @@ fn defects(args: &RunArgs, workspace: &Workspace, catalogue: &Catalogue) -> anyh
     if args.control.is_empty() {
         return Ok(Some(mutants));
     }
-    let controls = mutants::controls(&args.control).context(Usage("--control".to_owned()))?;
+    let own =
+        Digests::of(&workspace.root, Path::new(SELF), Path::new(""), suite::production(&workspace.root)?)?;
+    let controls = mutants::controls(&args.control, &own).context(Usage("--control".to_owned()))?;
     Ok(Some(Mutants { controls, ..mutants }))
 }
 
@@ -339,11 +343,11 @@ fn default_jobs() -> usize {
 }
 
 /// The seed of a run: that of the command line, or one of the kernel's.
-fn seed(args: &RunArgs) -> anyhow::Result<u32> {
+fn seed(args: &RunArgs) -> anyhow::Result<u64> {
     if let Some(seed) = args.seed {
         return Ok(seed);
     }
-    let mut bytes = [0; 4];
+    let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty()).context("no random seed")?;
-    Ok(u32::from_ne_bytes(bytes))
+    Ok(u64::from_ne_bytes(bytes))
 }

@@ -27,18 +27,33 @@ pub struct Digests {
     pub features: String,
     /// Tree of scenarios, by [`tree`].
     pub scenarios: String,
+    /// Tree of `cni`, by [`tree`], that the product was built of; empty for a product of files.
+    #[serde(default)]
+    pub cni: String,
 }
 
 impl Digests {
     /// Digests of a workspace, of the program that runs, and of that of the lab's pods.
-    pub fn of(root: &Path, program: &Path, workload: &Path) -> anyhow::Result<Self> {
+    pub fn of(root: &Path, program: &Path, workload: &Path, cni: String) -> anyhow::Result<Self> {
         let is_here = !workload.as_os_str().is_empty();
         Ok(Self {
             cnilab: of_file(program)?,
             workload: if is_here { of_file(workload)? } else { String::new() },
             features: tree(root, "features")?,
             scenarios: tree(root, "scenarios")?,
+            cni,
         })
+    }
+
+    /// The first thing in which another run's product or judge was another, whatever its pods ran.
+    #[must_use]
+    pub fn differs(&self, other: &Self) -> Option<&'static str> {
+        let of = |digests: &Self| {
+            let Self { cnilab, features, scenarios, cni, workload: _ } = digests.clone();
+            [("cnilab", cnilab), ("features", features), ("scenarios", scenarios), ("cni", cni)]
+        };
+        let mut both = of(self).into_iter().zip(of(other));
+        both.find_map(|(own, other)| (own != other).then_some(own.0))
     }
 }
 
@@ -68,6 +83,11 @@ impl io::Write for Hasher {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Digest of production's sources.
+pub fn production(root: &Path) -> anyhow::Result<String> {
+    tree(root, "cni")
 }
 
 /// Digest of a directory of the workspace: that of a line `SHA256  PATH` for each file, in the bytes' order of the paths.
@@ -105,6 +125,12 @@ impl Checkout {
             Ok(text) => serde_json::from_slice(&text).ok(),
             Err(_) => Self::of_git(root),
         }
+    }
+
+    /// The commit, for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        if self.is_dirty { format!("{} with changes", self.commit) } else { self.commit.clone() }
     }
 
     fn of_git(root: &Path) -> Option<Self> {

@@ -16,6 +16,7 @@ use crate::locate::Workspace;
 use crate::mutants::copy;
 use crate::plan::{Binary, Sut};
 use crate::product::{self, Description, Product, ROLES};
+use crate::suite;
 
 mod target;
 
@@ -59,8 +60,9 @@ pub fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
 
 /// Builds what a run puts under test, and inspects it: the binaries that ship where they can be built, else the same code as the lab is built.
 pub fn build_static(workspace: &Workspace) -> anyhow::Result<Sut> {
+    let built_of = suite::production(&workspace.root)?;
     let dir = if musl().is_some() { build(workspace)? } else { build_beside(workspace)? };
-    let sut = inspect_all(&dir)?;
+    let sut = Sut { built_of, ..inspect_all(&dir)? };
     if let Some(binary) = sut.binaries.iter().find(|binary| !binary.is_static) {
         bail!("{} is not static: a node has no libraries that it could rely on", binary.path.display());
     }
@@ -168,7 +170,7 @@ pub fn inspect_all(dir: &Path) -> anyhow::Result<Sut> {
     let binaries: Vec<_> = std::iter::once(plugin).chain(others).collect();
     let found: Vec<_> = binaries.iter().map(|binary| binary.name.as_str()).collect();
     let product = Product::of_directory(&dir, &found);
-    Ok(Sut { dir, binaries, product, is_sealed: false })
+    Ok(Sut { dir, binaries, product, is_sealed: false, built_of: String::new() })
 }
 
 /// Gathers the binaries of a description by the names of their roles, in a directory that is named after their content: whoever describes another
@@ -192,7 +194,7 @@ fn described(description: Description, into: &Path) -> anyhow::Result<Sut> {
     let dir = collect(found.into_iter(), dir)?.canonicalize()?;
     let there = ROLES.into_iter().map(|role| dir.join(role)).filter(|path| path.exists());
     let binaries = there.map(|path| inspect(&path)).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Sut { dir, binaries, product, is_sealed: false })
+    Ok(Sut { dir, binaries, product, is_sealed: false, built_of: String::new() })
 }
 
 /// Inspects a binary.

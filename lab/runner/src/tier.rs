@@ -37,6 +37,7 @@ use crate::binaries::MUTANT;
 use crate::names;
 use crate::plan::Plan;
 use crate::product::Deployment;
+use crate::pulse;
 use crate::tier::started::RealControlPlane;
 
 /// Life of a token that a scenario asks for.
@@ -301,6 +302,8 @@ impl Tier {
             options.names = Names { node: drawn.word("node"), pods, second };
         }
         options.deadlines.exchange = EXCHANGE;
+        options.patience = pulse::patience();
+        options.deadlines = options.deadlines.stretched(options.patience);
         options.node = node.clone();
         let mutant = node.mutant.iter().map(|name| (MUTANT.to_owned(), name.clone()));
         options.binaries.sut_env.extend(mutant);

@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use cucumber::event::{Cucumber, Feature, Hook, RetryableScenario, Scenario, Step, StepError};
 use cucumber::{Event, cli, gherkin, parser, writer};
@@ -12,6 +12,7 @@ use cucumber::{Event, cli, gherkin, parser, writer};
 use crate::board::Show;
 use crate::catalogue::Catalogue;
 use crate::ledger::Ledger;
+use crate::pulse;
 use crate::steps::world::LabWorld;
 use crate::stop::Stop;
 use crate::verdict::{Class, Record, StepKind, StepTime, Verdict};
@@ -19,6 +20,8 @@ use crate::verdict::{Class, Record, StepKind, StepTime, Verdict};
 /// A scenario that has begun.
 struct Running {
     since: SystemTime,
+    /// Time that the machine had stood still until then.
+    stalled: Duration,
     /// Start of the step that runs.
     step_since: SystemTime,
     /// Number of expectations that were met.
@@ -60,11 +63,25 @@ impl Running {
     /// Record of the scenario that has ended: what asked nothing has shown nothing.
     fn ended(mut self, at: SystemTime) -> Record {
         self.record.seconds = seconds(self.since, at);
+        if self.record.verdict == Verdict::Fail {
+            self.excused(pulse::stalled().saturating_sub(self.stalled), at);
+        }
         if self.record.verdict == Verdict::Pass && self.met == 0 {
             (self.record.verdict, self.record.reason) =
                 (Verdict::Inconclusive, Some(NOTHING_ASKED.to_owned()));
         }
         self.record
+    }
+
+    /// Takes a failure back where the machine stood still for so long that it decides nothing.
+    fn excused(&mut self, stalled: Duration, at: SystemTime) {
+        let Some(why) = pulse::excuse(stalled, at.duration_since(self.since).unwrap_or_default()) else {
+            return;
+        };
+        let record = &mut self.record;
+        let failed = record.reason.replace(why).unwrap_or_default();
+        record.notes.push(format!("failed beside that: {failed}"));
+        (record.verdict, record.class) = (Verdict::Inconclusive, Some(Class::Machine));
     }
 }
 
@@ -104,7 +121,10 @@ impl Writer {
         match event {
             Scenario::Started => {
                 let record = entry.record(Verdict::Pass, None);
-                self.running.insert(id.clone(), Running { since: at, step_since: at, met: 0, record });
+                self.running.insert(
+                    id.clone(),
+                    Running { since: at, stalled: pulse::stalled(), step_since: at, met: 0, record },
+                );
             }
             Scenario::Background(step, event) | Scenario::Step(step, event) => {
                 if let Some(running) = self.running.get_mut(id) {

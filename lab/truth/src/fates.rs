@@ -109,7 +109,7 @@ mod tests {
     fn the_fates_that_are_there_are_of_upstream_and_of_all_kinds() {
         let fates = Fates::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")).unwrap();
         assert!(fates.of.contains("istio.io/istio"), "{}", fates.of);
-        assert!(fates.configurations.len() >= 120, "{}", fates.configurations.len());
+        assert!(fates.configurations.len() >= 128, "{}", fates.configurations.len());
         let all = || fates.configurations.values().flatten();
         for part in
             ["the pod port 15001", "the pod port 15006", "the outside port", "the kernel answers", SILENCE]

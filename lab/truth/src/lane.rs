@@ -56,7 +56,7 @@ pub struct Plan {
     /// Threads.
     pub lanes: usize,
     /// Determines the packets and their order.
-    pub seed: u32,
+    pub seed: u64,
     /// A thread with so many findings takes no further configuration.
     pub enough: usize,
     pub judge: Judge,

@@ -8,10 +8,9 @@ pub struct Random(u64);
 impl Random {
     /// A source of its own for each `stream` of a seed.
     #[must_use]
-    pub fn new(seed: u32, stream: &str) -> Self {
-        let mixed = stream
-            .bytes()
-            .fold(u64::from(seed), |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    pub fn new(seed: u64, stream: &str) -> Self {
+        let mixed =
+            stream.bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         Self(mixed)
     }
 

@@ -49,7 +49,7 @@ pub enum Answer {
     Answers(Vec<traffic::Answer>),
     /// Who answered on a connection that is kept open.
     Heard(traffic::Answer),
-    /// Why a connection that was kept open is so no longer.
+    /// Error that ended a connection of [`super::Work::Keep`].
     Cut(String),
     /// Of a stray segment.
     Ending(StrayEnding),
@@ -136,7 +136,7 @@ pub struct Change {
     pub name: Option<String>,
     /// Change.
     pub event: Event,
-    /// What a reader found right after it, of a watch that reads.
+    /// Content right after the change, of a watch that reads files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
 }

@@ -134,7 +134,8 @@ async fn a_cache_that_is_behind_answers_whoever_takes_any_version_and_nobody_els
         };
         let any = || ListParams::default().match_any();
         assert_eq!(seen(any()).await, ("cart".to_owned(), true));
-        assert_eq!(seen(any().limit(1)).await.0, "cart");
+        // With a limit kube asks without a version, and of that only a server that knows all may answer.
+        assert_eq!(seen(any().limit(1)).await, ("cart".to_owned(), false));
         assert_eq!(seen(any().at(&newest).matching(kube::api::VersionMatch::NotOlderThan)).await.0, "cart");
         assert_eq!(seen(ListParams::default()).await, ("cart second".to_owned(), false));
         let next = (newest.parse::<u64>().unwrap() + 1).to_string();

@@ -44,7 +44,7 @@ pub struct Caller {
     /// The plugin that runs on [`Caller::kernel`]; the others have the real one.
     pub under_test: &'static str,
     pub kernel: Kernel,
-    /// What plugins see.
+    /// View of plugins.
     pub view: Viewed,
     pub chaos: Chaos,
     /// Deadline of a plugin; the kubelet's with a runtime is 4 minutes, ours is shorter.

@@ -4,6 +4,8 @@
 use serde_json::json;
 
 use super::*;
+use crate::report::SCHEMA;
+use crate::verdict::Totals;
 
 /// A report on scenarios, each an id and a verdict.
 fn report(shard: Option<(usize, usize)>, scenarios: &[(&str, &str)]) -> serde_json::Value {

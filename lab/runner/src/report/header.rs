@@ -103,7 +103,7 @@ impl Header {
         let machine = Machine::read();
         Ok(Self {
             suite: env!("CARGO_PKG_VERSION").to_owned(),
-            digests: Digests::of(&plan.root, Path::new(SELF), &plan.workload)?,
+            digests: Digests::of(&plan.root, Path::new(SELF), &plan.workload, plan.sut.built_of.clone())?,
             checkout: plan.checkout.clone(),
             command: plan.args.command.clone(),
             began: now(),

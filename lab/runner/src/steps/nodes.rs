@@ -40,7 +40,7 @@ fn host_beside(world: &mut LabWorld) {
     (world.node.outside, world.node.pods_are_routed) = (true, true);
 }
 
-/// As plugins leave them that do not wait (`IFA_F_TENTATIVE`): for a second or two nobody can use them.
+/// The network's plugin does not wait for duplicate address detection (`IFA_F_TENTATIVE`), which takes a second or two.
 #[given("pods' IPv6 addresses are tentative at first")]
 fn tentative(world: &mut LabWorld) {
     world.node.base_conf.insert("detects".to_owned(), json!(true));

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cluster::CniAnswer;
+use cluster::{CniAnswer, Fetched};
 use cucumber::then;
 use k8s_openapi::api::core::v1::Event;
 use serde_json::Value;
@@ -24,7 +24,7 @@ const SOON: Duration = Duration::from_secs(20);
 /// Deadline of reports by the agent itself: the count of an event is written every 10 s.
 const TELLING: Duration = Duration::from_secs(30);
 
-async fn fetch(world: &mut LabWorld, port: u16, path: &str) -> Result<(Option<u16>, String), Stop> {
+async fn fetch(world: &mut LabWorld, port: u16, path: &str) -> Result<Fetched, Stop> {
     let pod = agent(world).await?;
     Ok(world.cluster().await?.fetch(&pod, port, path).await?)
 }
@@ -32,8 +32,16 @@ async fn fetch(world: &mut LabWorld, port: u16, path: &str) -> Result<(Option<u1
 /// Asks from the node.
 #[then(regex = r#"^its port (\d+) answers "(/[a-z]*)" with (\d+)$"#)]
 async fn answers(world: &mut LabWorld, port: u16, path: String, code: u16) -> Step {
-    let (found, body) = fetch(world, port, &path).await?;
-    expect_eq(&format!("the code of {path} ({})", body.trim()), &found, &Some(code))
+    let found = fetch(world, port, &path).await?;
+    expect_eq(&format!("the code of {path} ({})", found.body.trim()), &found.code, &Some(code))
+}
+
+/// Asks from the node.
+#[then(regex = r#"^its port (\d+) answers "(/[a-z]*)" with a header that begins "([a-z-]+): (.+)"$"#)]
+async fn header(world: &mut LabWorld, port: u16, path: String, name: String, value: String) -> Step {
+    let found = fetch(world, port, &path).await?;
+    let begins = found.headers.get(&name).is_some_and(|found| found.starts_with(&value));
+    expect(begins, || format!("{path} is answered with {:?}", found.headers))
 }
 
 /// Waits for a line of the scrape.
@@ -42,7 +50,7 @@ async fn metrics(world: &mut LabWorld, whose: String, line: String) -> Step {
     let line = line.replace('\'', "\"");
     eventually(world, TELLING, async |world| {
         let pod = if whose == "its" { agent(world).await? } else { controller::name() };
-        let (_, text) = world.cluster().await?.fetch(&pod, MONITORING, "/metrics").await?;
+        let text = world.cluster().await?.fetch(&pod, MONITORING, "/metrics").await?.body;
         if text.lines().any(|one| one == line) {
             return Ok(());
         }
@@ -58,7 +66,7 @@ async fn metrics(world: &mut LabWorld, whose: String, line: String) -> Step {
 async fn above_zero(world: &mut LabWorld, begin: String) -> Step {
     let begin = begin.replace('\'', "\"");
     eventually(world, TELLING, async |world| {
-        let (_, text) = fetch(world, MONITORING, "/metrics").await?;
+        let text = fetch(world, MONITORING, "/metrics").await?.body;
         let of_it = text.lines().filter_map(|line| line.strip_prefix(&begin)?.strip_prefix(' '));
         let values: Vec<f64> = of_it.filter_map(|value| value.trim().parse().ok()).collect();
         expect(values.iter().any(|value| *value > 0.0), || format!("its values are {values:?}"))
@@ -183,7 +191,7 @@ async fn told_nowhere(world: &mut LabWorld) -> Step {
     ];
     // `/settings` is for the agent's own network: `status` has it.
     for (port, path) in [(MONITORING, "/metrics"), (8000, "/readyz")] {
-        let (code, text) = fetch(world, port, path).await?;
+        let Fetched { code, body: text, .. } = fetch(world, port, path).await?;
         // Ready or not.
         let answered = code.filter(|code| *code == 200 || path == "/readyz");
         let code =

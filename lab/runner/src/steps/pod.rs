@@ -344,7 +344,7 @@ fn still_runs(pod: Option<&Value>, started: Option<&str>) -> Step {
     expect(is_running, || format!("its status is {}", pod["status"]))
 }
 
-#[then(regex = r#"^it does not start: code (\d+), "(.*)"$"#)]
+#[then(regex = r#"^it does not start: code (\d+), "(.+)"$"#)]
 async fn refused(world: &mut LabWorld, wanted: u32, fragment: String) -> Step {
     let name = world.it.clone();
     let start = world.start(&name).await?;

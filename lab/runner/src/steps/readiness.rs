@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Readiness of a pod, as its kubelet tells it.
 
-use cluster::PodName;
 use cluster::condition::is_ready;
+use cluster::{Fetched, PodName};
 use serde_json::Value;
 
 use crate::steps::events;
@@ -25,7 +25,7 @@ pub async fn lacks(tier: &Tier, pod: &PodName, fragment: &str) -> Step {
         return Err(Stop::wrong(format!("no event says {FAILED:?}")));
     }
     let (port, path) = probe(&object).ok_or_else(|| Stop::wrong("it has no readiness probe over HTTP"))?;
-    let (code, body) = tier.fetch(pod, port, &path).await?;
+    let Fetched { code, body, .. } = tier.fetch(pod, port, &path).await?;
     match code {
         Some(200..=399) => Err(Stop::wrong("its probe succeeds")),
         Some(_) if body.contains(fragment) => Ok(()),
@@ -37,7 +37,7 @@ pub async fn lacks(tier: &Tier, pod: &PodName, fragment: &str) -> Step {
 pub async fn answers(tier: &Tier, pod: &PodName, wanted: u16) -> Step {
     let object = tier.pod(pod).await?.unwrap_or_default();
     let (port, path) = probe(&object).ok_or_else(|| Stop::wrong("it has no readiness probe over HTTP"))?;
-    let (code, body) = tier.fetch(pod, port, &path).await?;
+    let Fetched { code, body, .. } = tier.fetch(pod, port, &path).await?;
     expect_eq(&format!("the code beside {body:?}"), &code, &Some(wanted))
 }
 

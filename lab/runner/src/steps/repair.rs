@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use cluster::hand::Network;
-use cluster::{Asked, PodStart, Verb};
+use cluster::{Asked, PodName, PodStart, SYSTEM_NAMESPACE, Verb};
 use cucumber::{given, then, when};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use super::agent::objects::changes_pods;
 use super::files::files;
 use crate::steps::events;
 use crate::steps::marks::Mark;
-use crate::steps::wait::{eventually, throughout};
+use crate::steps::wait::{eventually, throughout, throughout_versions};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect};
 
@@ -29,6 +30,12 @@ const WRITES: [Verb; 5] = [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete
 const CONFLICT: u16 = 409;
 
 /// The pod that `it` means, as the API has it.
+/// Pods of its namespace, with its name.
+async fn pods(world: &mut LabWorld) -> Result<(Api<Pod>, String), Stop> {
+    let PodName { namespace, name } = world.its_name()?;
+    Ok((Api::namespaced(world.cluster().await?.client(), &namespace), name))
+}
+
 async fn object(world: &mut LabWorld) -> Result<Option<Value>, Stop> {
     let it = world.its_name()?;
     Ok(world.cluster().await?.pod(&it).await?)
@@ -53,6 +60,19 @@ async fn unredirected(world: &mut LabWorld) -> Step {
         expect(codes.any(|code| *code == 126), || pod["status"].to_string())
     })
     .await
+}
+
+/// By the lease of evictions. That node's clock is 9 s ahead, so the turn lasts for 19 s.
+#[given("the agent of another node takes the turn of an eviction")]
+async fn takes_turn(world: &mut LabWorld) -> Step {
+    let renewed = Timestamp::now() + SignedDuration::from_secs(9);
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": { "name": "istio-cni-evictions", "namespace": SYSTEM_NAMESPACE },
+        "spec": { "holderIdentity": "there", "renewTime": format!("{renewed:.6}") },
+    });
+    world.apply(lease).await
 }
 
 /// Of containers that ended; a start that is under way is waited for.
@@ -170,7 +190,7 @@ async fn tells(world: &mut LabWorld, when: String, reason: String, text: String)
     .await
 }
 
-/// No such Event in the scenario so far, and none for so long.
+/// The scenario has had no such Event until now, and gets none for N s.
 #[then(regex = r#"^the node agent tells of it no ([A-Za-z]+)(?:, "(.*)")? for (\d+) s$"#)]
 async fn tells_not(world: &mut LabWorld, reason: String, text: String, seconds: u64) -> Step {
     throughout(world, Duration::from_secs(seconds), async |world| {
@@ -229,11 +249,12 @@ async fn labelled(world: &mut LabWorld, key: String, value: String) -> Step {
 /// With any value.
 #[then(regex = r#"^it does not get the label "([^"]+)" for (\d+) s$"#)]
 async fn unlabelled(world: &mut LabWorld, key: String, seconds: u64) -> Step {
-    throughout(world, Duration::from_secs(seconds), async |world| {
-        let pod = object(world).await?.unwrap_or_default();
-        match &pod["metadata"]["labels"][&key] {
-            Value::Null => Ok(()),
-            value => Err(Stop::wrong(format!("it has the label with the value {value}"))),
+    let (pods, name) = pods(world).await?;
+    throughout_versions(world, &pods, &name, Duration::from_secs(seconds), |pod| {
+        let labels = pod.and_then(|pod| pod.metadata.labels.as_ref());
+        match labels.and_then(|labels| labels.get(&key)) {
+            None => Ok(()),
+            Some(value) => Err(Stop::wrong(format!("it has the label with the value {value:?}"))),
         }
     })
     .await
@@ -255,12 +276,16 @@ fn meant(world: &mut LabWorld, name: String) {
     world.it = name;
 }
 
-/// Neither deleted nor being deleted, for so long: whoever wanted to would have.
+/// Neither deleted nor being deleted, for so long: whoever wanted to would have. Another pod of its name does not stand for it.
 #[then(regex = r"^it stays for (\d+) s$")]
 async fn stays(world: &mut LabWorld, seconds: u64) -> Step {
-    throughout(world, Duration::from_secs(seconds), async |world| match object(world).await? {
-        Some(pod) if pod["metadata"]["deletionTimestamp"].is_null() => Ok(()),
-        _ => Err(Stop::wrong("it was deleted")),
+    let (pods, name) = pods(world).await?;
+    let its = object(world).await?.and_then(|pod| pod["metadata"]["uid"].as_str().map(str::to_owned));
+    throughout_versions(world, &pods, &name, Duration::from_secs(seconds), |pod| {
+        let stays = pod.is_some_and(|pod| {
+            pod.metadata.uid == its && its.is_some() && pod.metadata.deletion_timestamp.is_none()
+        });
+        expect(stays, || "it was deleted")
     })
     .await
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::agent::bare;
 use super::agent::objects::CONTAINER;
-use crate::steps::wait::{eventually, throughout};
+use crate::steps::wait::{eventually, throughout_versions};
 use crate::steps::world::LabWorld;
 use crate::stop::{Step, Stop, expect, expect_eq};
 
@@ -197,11 +197,16 @@ async fn somebody(world: &mut LabWorld, node: String, key: String) -> Step {
 
 /// A node's taints, in order: the key alone of one with the effect `NoSchedule`, else `key:Effect`.
 pub async fn keys(world: &mut LabWorld, node: &str) -> Result<String, Stop> {
-    let held = object(world, node).await?.ok_or_else(|| Stop::wrong("there is no such node"))?;
-    let taints = held["spec"]["taints"].as_array().into_iter().flatten();
-    let shown = taints.filter_map(|taint| match (taint["key"].as_str()?, taint["effect"].as_str()?) {
-        (key, "NoSchedule") => Some(key.to_owned()),
-        (key, effect) => Some(format!("{key}:{effect}")),
+    let held = object(world, node).await?.map(serde_json::from_value).transpose().map_err(Stop::harness)?;
+    shown(held.as_ref())
+}
+
+fn shown(node: Option<&Node>) -> Result<String, Stop> {
+    let node = node.ok_or_else(|| Stop::wrong("there is no such node"))?;
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    let shown = taints.map(|taint| match (&taint.key, &*taint.effect) {
+        (key, "NoSchedule") => key.clone(),
+        (key, effect) => format!("{key}:{effect}"),
     });
     Ok(shown.collect::<Vec<_>>().join(", "))
 }
@@ -231,7 +236,10 @@ async fn stays(world: &mut LabWorld, node: String, why: String) -> Step {
         )
     })
     .await?;
-    throughout(world, QUIET, async |world| expect_eq("the taints", &keys(world, &node).await?, &before)).await
+    let nodes = Api::all(world.cluster().await?.client());
+    let name = named(world, &node).await?;
+    throughout_versions(world, &nodes, &name, QUIET, |node| expect_eq("the taints", &shown(node)?, &before))
+        .await
 }
 
 /// Pod without a node.

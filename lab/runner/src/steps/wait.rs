@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Waits of steps. Each deadline is that of the lab's own cluster, stretched by the tier's patience.
 
+use std::fmt;
+use std::pin::pin;
 use std::time::Duration;
 
 use cluster::{Cluster, News};
+use futures::StreamExt as _;
+use kube::Api;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::steps::world::LabWorld;
@@ -44,6 +50,40 @@ pub async fn throughout(
 ) -> Step {
     let tier = world.cluster().await?;
     during(&**tier, window, async || holds(world).await).await
+}
+
+/// Judges each version of an object for as long as `window`, by a watch: also one that nobody would find in a look. `None` is its absence. The
+/// tier's patience stretches the window.
+pub async fn throughout_versions<K>(
+    world: &mut LabWorld,
+    objects: &Api<K>,
+    name: &str,
+    window: Duration,
+    judge: impl Fn(Option<&K>) -> Step,
+) -> Step
+where
+    K: Clone + fmt::Debug + DeserializeOwned,
+{
+    let tier = world.cluster().await?;
+    let end = Instant::now() + window * tier.patience();
+    let field = format!("metadata.name={name}");
+    // Again where a server ends the watch.
+    while Instant::now() < end {
+        let found = objects.list(&ListParams::default().fields(&field)).await.map_err(Stop::harness)?;
+        judge(found.items.first())?;
+        let version = found.metadata.resource_version.unwrap_or_default();
+        let watch = objects.watch(&WatchParams::default().fields(&field), &version).await;
+        let mut versions = pin!(watch.map_err(Stop::harness)?);
+        while let Ok(Some(told)) = timeout_at(end, versions.next()).await {
+            match told {
+                Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => judge(Some(&object))?,
+                Ok(WatchEvent::Deleted(_)) => judge(None)?,
+                Ok(WatchEvent::Bookmark(_)) => {}
+                Ok(WatchEvent::Error(_)) | Err(_) => break,
+            }
+        }
+    }
+    Ok(())
 }
 
 /// An event's value, or the error of its lateness.
