@@ -53,5 +53,5 @@ pub use self::cluster::RemoteCluster;
 pub use self::error::{Error, TIER};
 pub use self::feed::Feed;
 pub use self::look::Seen;
-pub use self::options::{SessionOptions, Whole};
+pub use self::options::{Access, SessionOptions, Whole};
 pub use self::session::{LABEL, Owned, Session, clean};

@@ -12,10 +12,18 @@ pub struct Whole {
     pub proxy: String,
 }
 
+/// Access to a cluster.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    pub kubeconfig: PathBuf,
+    /// Whether a program that the kubeconfig names for its user may run.
+    pub may_execute: bool,
+}
+
 /// Options of a session.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
-    pub kubeconfig: PathBuf,
+    pub access: Access,
     /// `None` for a guest, which makes pods in namespaces of its own.
     pub whole: Option<Whole>,
     /// Image with the lab's `workload` binary in its `PATH`.

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::feed::Feed;
 use crate::hands::{self, Hands};
 use crate::objects::{self, from, unless_gone};
-use crate::options::SessionOptions;
+use crate::options::{Access, SessionOptions};
 use crate::rights::permitted;
 use crate::watch::until_gone;
 
@@ -84,11 +84,11 @@ impl Session {
     /// # Errors
     /// The kubeconfig is wrong, a permission is missing, no node is ready, or a hand is not there in time. What was made is removed.
     pub async fn open(options: SessionOptions, owned: Option<Owned>) -> Result<Self, Error> {
-        let config = read(&options.kubeconfig).await?;
+        let config = read(&options.access).await?;
         let mut without_retry = config.clone();
         without_retry.default_retry = false;
-        let client = client_of(&options.kubeconfig, config.clone())?;
-        let once = client_of(&options.kubeconfig, without_retry)?;
+        let client = client_of(&options.access.kubeconfig, config.clone())?;
+        let once = client_of(&options.access.kubeconfig, without_retry)?;
         permitted(&client, options.whole.is_some()).await?;
         if options.whole.is_some() && owned.is_none() {
             alone(&client).await?;
@@ -173,7 +173,7 @@ impl Session {
     pub(crate) fn client_with_token(&self, token: &str) -> Result<Client, Error> {
         let mut config = self.config.clone();
         config.auth_info = serde_json::from_value(json!({ "token": token }))?;
-        client_of(&self.options.kubeconfig, config)
+        client_of(&self.options.access.kubeconfig, config)
     }
 
     /// The hand of a node.
@@ -241,17 +241,32 @@ fn announcement(options: &SessionOptions, nodes: &[String]) -> String {
 ///
 /// # Errors
 /// The kubeconfig is wrong, or something is left, within `deadline` as far as namespaces go; the error names all of it.
-pub async fn clean(kubeconfig: &Path, run: Option<&str>, deadline: Duration) -> Result<Vec<String>, Error> {
-    let client = client_of(kubeconfig, read(kubeconfig).await?)?;
+pub async fn clean(access: &Access, run: Option<&str>, deadline: Duration) -> Result<Vec<String>, Error> {
+    let client = client_of(&access.kubeconfig, read(access).await?)?;
     let label = run.map_or_else(|| LABEL.to_owned(), of_run);
     remove(&client, &label, deadline).await
 }
 
-async fn read(kubeconfig: &Path) -> Result<Config, Error> {
+async fn read(Access { kubeconfig, may_execute }: &Access) -> Result<Config, Error> {
     let failed = |why: String| Error::Kubeconfig { path: kubeconfig.display().to_string(), why };
     let read = Kubeconfig::read_from(kubeconfig).map_err(|error| failed(error.to_string()))?;
+    if let Some(program) = program(&read).filter(|_| !may_execute) {
+        return Err(failed(format!(
+            "its user runs {program:?} for a token: --kubeconfig-exec allows that, where the file is from somebody you trust"
+        )));
+    }
     let chosen = KubeConfigOptions::default();
     Config::from_custom_kubeconfig(read, &chosen).await.map_err(|error| failed(error.to_string()))
+}
+
+/// Program that the kubeconfig's own user runs (`exec`, `auth-provider` with `cmd-path`).
+fn program(kubeconfig: &Kubeconfig) -> Option<String> {
+    let current = kubeconfig.current_context.as_ref()?;
+    let context = kubeconfig.contexts.iter().find(|context| context.name == *current)?.context.as_ref()?;
+    let user = context.user.as_ref()?;
+    let info = kubeconfig.auth_infos.iter().find(|info| info.name == *user)?.auth_info.as_ref()?;
+    let exec = info.exec.as_ref().map(|exec| exec.command.clone().unwrap_or_default());
+    exec.or_else(|| info.auth_provider.as_ref()?.config.get("cmd-path").cloned())
 }
 
 fn client_of(kubeconfig: &Path, config: Config) -> Result<Client, Error> {

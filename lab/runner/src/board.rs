@@ -3,7 +3,7 @@
 //! group's line is printed once, when its last scenario has ended.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{IsTerminal as _, Write as _};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -120,6 +120,11 @@ pub fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{}", redacted(text));
     let _ = out.flush();
+}
+
+/// Tells on standard error what went wrong.
+pub fn complain(what: impl fmt::Display) {
+    let _ = writeln!(std::io::stderr().lock(), "cnilab: {}", redacted(&what.to_string()));
 }
 
 /// A scenario that did not pass: where, what, why, and how to see it again.

@@ -74,6 +74,9 @@ pub enum Command {
         /// Of that cluster
         #[arg(long, value_name = "FILE")]
         kubeconfig: PathBuf,
+        /// The kubeconfig may run programs: its user's `exec`
+        #[arg(long)]
+        kubeconfig_exec: bool,
     },
     /// Builds real components (Kubernetes, container runtimes, plugins) into a cache, and says what is there
     #[command(subcommand)]
@@ -218,6 +221,10 @@ pub struct RunArgs {
     /// Runs against the cluster of this kubeconfig, through pods and its API alone; what it cannot show is inapplicable
     #[arg(long, value_name = "FILE", requires = "image", conflicts_with_all = ["mutant", "keep"])]
     pub kubeconfig: Option<PathBuf>,
+    /// With --kubeconfig: it may run programs, as its user's `exec` (EKS, GKE, AKS): only where it is from somebody you trust
+    #[arg(long, requires = "kubeconfig")]
+    #[serde(default)]
+    pub kubeconfig_exec: bool,
     /// With --kubeconfig: an image of the lab's pods that its nodes have or can pull, with `workload` in its PATH
     #[arg(long, value_name = "REF", requires = "kubeconfig")]
     pub image: Option<String>,

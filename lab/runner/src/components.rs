@@ -31,7 +31,7 @@ pub fn start(command: &ComponentsCommand) -> anyhow::Result<Exit> {
     Ok(match done {
         Ok(()) => Exit::Ok,
         Err(error) => {
-            eprintln!("cnilab: {error}");
+            board::complain(&error);
             match error {
                 Error::Unknown(_) => Exit::Usage,
                 Error::Missing { .. } => Exit::Partial,

@@ -34,7 +34,7 @@ use crate::locate::Workspace;
 use crate::plan::{Parts, Sut};
 use crate::termination::Termination;
 use crate::tier::{contained, images};
-use crate::{pack, report};
+use crate::{board, pack, report};
 
 /// Capabilities (capabilities(7)) that an engine gives no container by itself: for namespaces and mounts, for networks, for the defects' tracer
 /// and for pods' processes of other users.
@@ -97,7 +97,7 @@ pub(crate) fn start(mut args: RunArgs, workspace: &Workspace, sut: &Sut) -> anyh
     let (parts, components) = match contained::gather(&args.on, workspace, sut, &report_dir) {
         Ok(gathered) => gathered.unzip(),
         Err(error) => {
-            eprintln!("cnilab: {error:#}");
+            board::complain(format!("{error:#}"));
             return Ok(Exit::Partial);
         }
     };

@@ -139,6 +139,12 @@ impl Task {
             Self::Doctor { .. } => false,
         }
     }
+
+    /// True if it is played in somebody's cluster: all that it needs of the suite is where the outer process has put it.
+    #[must_use]
+    pub fn is_in_a_cluster(&self) -> bool {
+        matches!(self, Self::Run(plan) if plan.args.kubeconfig.is_some())
+    }
 }
 
 /// A cluster that stays, decided.

@@ -22,7 +22,7 @@ use crate::mutants::progress::Progress;
 use crate::plan::{Place, Plan, Sut};
 use crate::report::{Header, On};
 use crate::sealed::{self, Sealed};
-use crate::shared::{IN_A_CLUSTER, Shared, name};
+use crate::shared::{IN_A_CLUSTER, Shared, access, name};
 use crate::steps::marks;
 use crate::steps::world::{Lab, LabWorld};
 use crate::sweep::{self, Cell, Measured, Sweep};
@@ -167,9 +167,9 @@ async fn compare(session: Option<&Session>, header: &mut Header) -> anyhow::Resu
 
 /// Ends a run before its first scenario. Nothing but the label says what it has made in somebody's cluster.
 async fn give_up(plan: &Plan, mut termination: Termination) -> anyhow::Result<Exit> {
-    if let Some(kubeconfig) = &plan.args.kubeconfig {
+    if let Some(access) = access(&plan.args) {
         let name = name(plan);
-        let removed = tier::clean(kubeconfig, Some(&name), IN_A_CLUSTER).map_ok(drop).err_into();
+        let removed = tier::clean(&access, Some(&name), IN_A_CLUSTER).map_ok(drop).err_into();
         to_the_end(removed.boxed(), true, &mut termination).await?;
     }
     Ok(Exit::Interrupted)

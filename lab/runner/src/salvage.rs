@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The report of a run whose process was ended before it wrote one: verdicts until then are in the journal.
 
+use crate::board;
 use crate::conclusion::{End, LEFT_OUT, conclude, in_order};
 use crate::exit::Exit;
 use crate::journal::Journal;
@@ -15,7 +16,7 @@ pub(crate) fn report(plan: &Plan, journal: &Journal, early: Early, seconds: f64)
     let selected = begun.scenarios.into_iter().map(|record| unfinished(record, &early)).collect();
     let exit = conclude(plan, begun.header, in_order(selected, ended), seconds, end)?;
     if end == End::Faulty {
-        eprintln!("cnilab: {}; the report has the scenarios that had ended", early.cause);
+        board::complain(format!("{}; the report has the scenarios that had ended", early.cause));
     }
     Ok(exit)
 }

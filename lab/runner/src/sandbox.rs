@@ -23,6 +23,7 @@ use nix::sched::CloneFlags;
 use nix::sys::signal::Signal;
 use nix::unistd::geteuid;
 
+use crate::board;
 use crate::carried::SELF;
 use crate::exit::Exit;
 use crate::plan::{Orders, Place, Privilege, Task};
@@ -60,7 +61,7 @@ impl Ended {
             Self::Itself(exit) => exit,
             Self::Early(Early { interrupted: true, .. }) => Exit::Interrupted,
             Self::Early(Early { cause, .. }) => {
-                eprintln!("cnilab: {cause}");
+                board::complain(cause);
                 Exit::Inconclusive
             }
         }
@@ -69,6 +70,15 @@ impl Ended {
 
 /// Runs a task in a sandbox.
 pub fn run(task: Task) -> anyhow::Result<Ended> {
+    within(task, enter)
+}
+
+/// Runs a task that needs no namespaces: its process alone is another one, which this one outlives.
+pub fn beside(task: Task, reason: &str) -> anyhow::Result<Ended> {
+    within(task, || Privilege::Denied { reason: reason.to_owned() })
+}
+
+fn within(task: Task, enter: impl FnOnce() -> Privilege) -> anyhow::Result<Ended> {
     let signals = Signals::block().context("cannot take over signals")?;
     let privilege = enter();
     let (ours, theirs) = UnixStream::pair().context("no socket pair")?;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::board;
+use crate::cli::RunArgs;
 use crate::plan::Plan;
 use crate::tier::started::Started;
-use crate::tier::{self, EXCHANGE, Session, SessionOptions, Whole};
+use crate::tier::{self, Access, EXCHANGE, Session, SessionOptions, Whole};
 
 /// Name of a run, unique among those of a cluster.
 pub(crate) fn name(plan: &Plan) -> String {
@@ -33,13 +34,15 @@ impl Shared {
             Some(real) => Some(Started::start(real, &plan.workload, &plan.sut).await?),
             None => None,
         };
-        let (kubeconfig, tier) = match (&started, &plan.args.kubeconfig) {
-            (Some(started), _) => (started.kubeconfig.clone(), tier::NODE),
-            (None, Some(kubeconfig)) => (kubeconfig.clone(), tier::KUBECONFIG),
+        let (access, tier) = match (&started, access(&plan.args)) {
+            (Some(started), _) => {
+                (Access { kubeconfig: started.kubeconfig.clone(), may_execute: false }, tier::NODE)
+            }
+            (None, Some(access)) => (access, tier::KUBECONFIG),
             (None, None) => return Ok(None),
         };
         let options = SessionOptions {
-            kubeconfig,
+            access,
             whole: plan.args.agent_image.as_deref().map(|agent| Whole { proxy: beside(agent) }),
             image: plan.args.image.clone().context("no image of the lab's pods is named")?,
             run: name(plan),
@@ -50,6 +53,12 @@ impl Shared {
         let session = Session::open(options, started.as_ref().map(Started::owned)).await?;
         Ok(Some(Self { session, tier, started }))
     }
+}
+
+/// Access to somebody's cluster, if the run is to be played there.
+pub(crate) fn access(args: &RunArgs) -> Option<Access> {
+    let kubeconfig = args.kubeconfig.clone()?;
+    Some(Access { kubeconfig, may_execute: args.kubeconfig_exec })
 }
 
 /// Image of the proxy of a release: a mesh's images have a registry and a tag in common.

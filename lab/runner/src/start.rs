@@ -17,12 +17,12 @@ use crate::exit::{Exit, Usage};
 use crate::journal::Journal;
 use crate::locate::Workspace;
 use crate::mutants::{self, weave};
-use crate::plan::{Mutants, Parts, Place, Plan, Privilege, Sut, Task, WantedCluster};
+use crate::plan::{Mutants, Parts, Place, Plan, Sut, Task, WantedCluster};
 use crate::sandbox::{self, Ended, ids, inside};
 use crate::sealed::Sealed;
 use crate::suite::{self, Checkout, Digests};
-use crate::tier::SessionError;
 use crate::tier::started::{self, WORKLOAD};
+use crate::tier::{Access, SessionError};
 use crate::{
     alone, archive, board, carried, components, doctor, list, merge, pack, report, run, salvage, sut, tier,
     up, vocabulary,
@@ -44,7 +44,9 @@ pub fn start(cli: Cli) -> anyhow::Result<Exit> {
             plan_run(args.run(report_dir)?)
         }
         Command::Up(args) => up::start(args),
-        Command::Clean { kubeconfig } => clean(&kubeconfig),
+        Command::Clean { kubeconfig, kubeconfig_exec } => {
+            clean(&Access { kubeconfig, may_execute: kubeconfig_exec })
+        }
         Command::Components(command) => components::start(&command),
         Command::Build(args) => build(&args),
         Command::Pack { to } => pack(&to),
@@ -72,7 +74,7 @@ pub fn start(cli: Cli) -> anyhow::Result<Exit> {
 
 /// Does a task in the sandbox.
 async fn perform(task: Task, place: Place) -> anyhow::Result<Exit> {
-    let suite = carried::unpack_in(&place, &task)?;
+    let suite = if task.is_in_a_cluster() { None } else { carried::unpack_in(&place, &task)? };
     match task {
         Task::Run(mut plan) => {
             if let Some((suite, workload)) = &suite {
@@ -85,7 +87,11 @@ async fn perform(task: Task, place: Place) -> anyhow::Result<Exit> {
                 sealed = Sealed::take(&mut plan.sut, &mut plan.workload, drawn)?;
                 alone::ask_versions(&mut plan.sut).await;
             }
-            Box::pin(run::run(*plan, place, sealed, journal)).await
+            let ended = Box::pin(run::run(*plan, place, sealed, journal)).await;
+            ended.map_err(|error| match error.downcast_ref() {
+                Some(SessionError::Kubeconfig { .. }) => error.context(Usage("--kubeconfig".to_owned())),
+                _ => error,
+            })
         }
         Task::Up(mut plan) => {
             if let Some((_, workload)) = &suite {
@@ -129,14 +135,13 @@ fn list(selection: &Selection) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn clean(kubeconfig: &Path) -> anyhow::Result<Exit> {
+fn clean(access: &Access) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-    let removed = runtime
-        .block_on(tier::clean(kubeconfig, None, crate::shared::IN_A_CLUSTER))
-        .context("--kubeconfig")?;
+    let removed =
+        runtime.block_on(tier::clean(access, None, crate::shared::IN_A_CLUSTER)).context("--kubeconfig")?;
     removed.iter().for_each(|object| board::say(&format!("{object} is gone")));
     if !removed.is_empty() {
-        eprintln!("cnilab: {NOT_CLEANED}");
+        board::complain(NOT_CLEANED);
     }
     Ok(Exit::Ok)
 }
@@ -256,7 +261,7 @@ fn in_a_sandbox(
     let real = match WantedCluster::of(&args.on).map(of).transpose() {
         Ok(real) => real,
         Err(error) => {
-            eprintln!("cnilab: {error:#}");
+            board::complain(format!("{error:#}"));
             return Ok(Exit::Partial);
         }
     };
@@ -282,22 +287,20 @@ fn in_a_sandbox(
     let begun = Instant::now();
     let ended = sandbox::run(Task::Run(Box::new(plan.clone())));
     started::ended();
-    match ended? {
-        Ended::Early(early) => salvage::report(&plan, &journal, early, begun.elapsed().as_secs_f64()),
-        ended => Ok(ended.exit()),
-    }
+    reported(&plan, &journal, begun, ended?)
 }
 
 /// A run against somebody's cluster. Nothing of it happens on this machine but that the product renders its manifests.
 fn against_a_cluster(args: RunArgs, workspace: &Workspace, sut: Sut) -> anyhow::Result<Exit> {
     let (report_dir, _held) = report::of_run(&args, workspace)?;
+    let journal = Journal::create().context("no memory file for verdicts")?;
     let plan = Plan {
         jobs: jobs(&args),
         seed: seed(&args)?,
         report_dir,
         args,
         checkout: Checkout::of(&workspace.root),
-        journal: None,
+        journal: Some(journal.number()),
         root: workspace.root.clone(),
         without_musl: None,
         sut,
@@ -305,15 +308,17 @@ fn against_a_cluster(args: RunArgs, workspace: &Workspace, sut: Sut) -> anyhow::
         real: None,
         workload: PathBuf::new(),
     };
-    let reason = "the scenarios run in a cluster".to_owned();
-    let place = Place { privilege: Privilege::Denied { reason }, outer_pid: std::process::id() };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    let ended = runtime.block_on(Box::pin(crate::run::run(plan, place, Sealed::default(), None)));
+    let begun = Instant::now();
+    let task = Task::Run(Box::new(plan.clone()));
+    let ended = sandbox::beside(task, "the scenarios run in a cluster");
+    reported(&plan, &journal, begun, ended?)
+}
+
+/// Exit of a run, whose report is written here if its process was ended.
+fn reported(plan: &Plan, journal: &Journal, begun: Instant, ended: Ended) -> anyhow::Result<Exit> {
     match ended {
-        Err(error) if matches!(error.downcast_ref(), Some(SessionError::Kubeconfig { .. })) => {
-            Err(error.context(Usage("--kubeconfig".to_owned())))
-        }
-        ended => ended,
+        Ended::Early(early) => salvage::report(plan, journal, early, begun.elapsed().as_secs_f64()),
+        ended => Ok(ended.exit()),
     }
 }
 

@@ -216,7 +216,9 @@ pub fn tell(
     directory::write(report_dir, "sweep.json", json.as_bytes())?;
     directory::write(report_dir, "sweep.svg", svg.as_bytes())?;
     if let Some(path) = &wanted.write {
-        std::fs::write(path, &json).with_context(|| format!("cannot write {}", path.display()))?;
+        let name = path.file_name().with_context(|| format!("{} has no name", path.display()))?;
+        let above = path.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new("."));
+        directory::write(above, &name.to_string_lossy(), json.as_bytes())?;
     }
     Ok(table::render(&measured))
 }

@@ -28,7 +28,7 @@ use kubelet::{ClusterOptions, NetnsCluster};
 pub use kubelet::{netns, preflight};
 use redirect::ruleset::Family;
 use remote::RemoteCluster;
-pub use remote::{Error as SessionError, Seen, Session, SessionOptions, Whole, clean};
+pub use remote::{Access, Error as SessionError, Seen, Session, SessionOptions, Whole, clean};
 use serde::Deserialize;
 use serde_json::{Value, json};
 pub use standing::Standing;

@@ -62,7 +62,7 @@ pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
     let real = match asked.map(of).transpose() {
         Ok(real) => real,
         Err(error) => {
-            eprintln!("cnilab: {error:#}");
+            board::complain(format!("{error:#}"));
             return Ok(Exit::Partial);
         }
     };
@@ -76,7 +76,7 @@ pub fn start(mut args: UpArgs) -> anyhow::Result<Exit> {
 pub async fn stay(plan: UpPlan, place: Place) -> anyhow::Result<Exit> {
     let mut termination = Termination::listen()?;
     if let Privilege::Denied { reason } = &place.privilege {
-        eprintln!("cnilab: no cluster can be started here: {reason} (cnilab doctor says more)");
+        board::complain(format!("no cluster can be started here: {reason} (cnilab doctor says more)"));
         return Ok(Exit::Partial);
     }
     let listener = inherited(plan.listener);
@@ -96,7 +96,7 @@ pub async fn stay(plan: UpPlan, place: Place) -> anyhow::Result<Exit> {
     eprintln!("ending");
     remove(&plan.kubeconfig, &kubeconfig);
     for failure in cluster.stop(plan.args.record.as_deref()).await? {
-        eprintln!("cnilab: {failure}");
+        board::complain(failure);
     }
     Ok(Exit::Ok)
 }

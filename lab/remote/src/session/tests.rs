@@ -92,7 +92,7 @@ async fn hand(changed: mpsc::UnboundedSender<Work>) -> Hand {
 /// A run that has this cluster and its node "n" to itself.
 async fn whole(server: &ApiServer, changed: mpsc::UnboundedSender<Work>) -> Session {
     let options = SessionOptions {
-        kubeconfig: PathBuf::new(),
+        access: Access::default(),
         whole: Some(Whole { proxy: "proxyv2".to_owned() }),
         image: "workload".to_owned(),
         run: "one".to_owned(),
@@ -249,4 +249,36 @@ async fn everything_of_a_run_goes_but_its_hands_whatever_stays() {
     let mut all = all.unwrap().items;
     all.retain(|namespace| namespace.metadata.deletion_timestamp.is_some());
     assert_eq!(all.iter().map(Namespace::name_any).collect::<Vec<_>>(), ["istio-system", "shop"]);
+}
+
+#[tokio::test]
+async fn a_kubeconfig_runs_no_program_that_nobody_allowed() {
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("kubeconfig");
+    let ran = directory.path().join("ran");
+    let write = |current: &str, user: &str| {
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: {current}\n\
+             clusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:1'}}}}]\n\
+             contexts: [{{name: own, context: {{cluster: c, user: own}}}}, {{name: other, context: {{cluster: c, user: other}}}}]\n\
+             users: [{{name: own, user: {user}}}, {{name: other, user: {{token: t}}}}]\n"
+        );
+        std::fs::write(&kubeconfig, text).unwrap();
+    };
+    let access = |may_execute| Access { kubeconfig: kubeconfig.clone(), may_execute };
+    let touch = format!("[{}]", serde_json::json!(ran));
+    let exec = format!(
+        "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: touch, args: {touch}, interactiveMode: Never}}}}"
+    );
+    write("own", &exec);
+    let refused = read(&access(false)).await.unwrap_err().to_string();
+    assert!(refused.contains("\"touch\"") && refused.contains("--kubeconfig-exec"), "{refused}");
+    assert!(!ran.exists());
+    assert!(read(&access(true)).await.is_ok());
+    let provider = "{auth-provider: {name: gcp, config: {cmd-path: /bin/touch}}}";
+    write("own", provider);
+    assert!(read(&access(false)).await.unwrap_err().to_string().contains("/bin/touch"));
+    // Users of other contexts are nobody's business.
+    write("other", &exec);
+    assert!(read(&access(false)).await.is_ok());
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
+use crate::directory;
 use crate::names;
 use crate::steps::world::{Judged, Lab, LabWorld};
 use crate::stop::{Step, Stop, expect};
@@ -108,16 +109,17 @@ fn part(who: &str, backend: Backend) -> String {
 
 /// Enters a part of the table into `truth.json`. Parts are judged side by side, and each may be the first.
 async fn report(lab: &Lab, findings: &::truth::Findings) -> Step {
+    const NAME: &str = "truth.json";
     static FILE: Mutex<()> = Mutex::const_new(());
     let _one = FILE.lock().await;
-    let file = lab.plan.report_dir.join("truth.json");
-    let mut parts: Map<String, Value> = match tokio::fs::read(&file).await {
+    let dir = &lab.plan.report_dir;
+    let mut parts: Map<String, Value> = match tokio::fs::read(dir.join(NAME)).await {
         Ok(text) => serde_json::from_slice(&text).map_err(Stop::harness)?,
         Err(_) => Map::new(),
     };
     parts.insert(findings.backend.clone(), serde_json::to_value(findings).map_err(Stop::harness)?);
     let json = serde_json::to_vec_pretty(&parts).map_err(Stop::harness)?;
-    tokio::fs::write(file, json).await.map_err(Stop::harness)
+    directory::write(dir, NAME, &json).map_err(harness)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "what map_err hands over")]

@@ -26,7 +26,7 @@ use crate::cli::{NetworkName, NodeApi, Version};
 use crate::locate::Workspace;
 use crate::plan::{Parts, Real, Sut, WantedCluster};
 use crate::tier::images::{self, TAG};
-use crate::{chart, components};
+use crate::{board, chart, components};
 
 /// Directory of a report for what a cluster of real components leaves.
 pub const CLUSTER: &str = "cluster";
@@ -131,7 +131,7 @@ pub fn ended() {
 
 fn sweep(is_gone: impl Fn(u32) -> bool) {
     for (path, error) in cgroups::sweep(Path::new(cgroups::MOUNTS), is_gone) {
-        eprintln!("cnilab: {} stays: {error}", path.display());
+        board::complain(format!("{} stays: {error}", path.display()));
     }
 }
 
