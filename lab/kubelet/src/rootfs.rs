@@ -136,7 +136,7 @@ pub(crate) fn furnish(base: &Path) -> Result<(), Error> {
             Ok(to) => link(&to, &at)?,
             Err(_) if kind.is_dir() => {
                 make_directory(&at)?;
-                attach(directory, &at, MsFlags::empty())?;
+                attach(directory, &at, MsFlags::MS_REC)?;
             }
             Err(_) => {}
         }

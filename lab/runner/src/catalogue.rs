@@ -16,6 +16,7 @@ use self::named::Place;
 use crate::back_ends;
 use crate::binaries::OPTIONAL;
 use crate::cli::{RunArgs, Selection, Shard};
+use crate::immutable::IMMUTABLE;
 use crate::names::{self, Aliases};
 use crate::portable::MILLRACE;
 use crate::sweep::Sweep;
@@ -30,7 +31,7 @@ mod whole;
 
 /// Needs that a tag may name.
 pub const NEEDS: [&str; 7] =
-    ["real-kernel", "ipv6", "any-uid", "iptables-tools", "own-users", "fake-kernel", "immutable"];
+    ["real-kernel", "ipv6", "any-uid", "iptables-tools", "own-users", "fake-kernel", IMMUTABLE];
 
 /// The tag of a scenario that needs the machine for itself. Cucumber plays the first of a run alone, and would begin a second one beside others, so
 /// no more than one has it.

@@ -258,6 +258,10 @@ pub struct RunArgs {
     #[arg(skip)]
     #[serde(default)]
     pub command: Vec<String>,
+    /// As root, too, in a user namespace: nothing of the run, a product of strangers above all, is root on this machine
+    #[arg(long, conflicts_with_all = ["kubeconfig", "real"])]
+    #[serde(default)]
+    pub user_namespace: bool,
     /// Draws names of pods and nodes, addresses and paths by the seed: a product cannot know the lab by them
     #[arg(long, conflicts_with_all = ["kubeconfig", "real"])]
     #[serde(default)]

@@ -104,9 +104,13 @@ fn again(plan: &Plan) -> String {
     if let Some(chaos) = args.chaos {
         words.push_str(&format!(" --chaos {chaos:x}"));
     }
-    if args.randomize_names {
-        words.push_str(" --randomize-names");
-    }
+    let flags = [
+        (args.randomize_names, " --randomize-names"),
+        (args.user_namespace, " --user-namespace"),
+        (args.kubeconfig_exec, " --kubeconfig-exec"),
+        (args.container, " --container"),
+    ];
+    words.extend(flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag));
     if let Some(times) = args.stress {
         words.push_str(&format!(" --stress {times}"));
     }
@@ -119,9 +123,6 @@ fn again(plan: &Plan) -> String {
         words.extend(args.agent_image.iter().map(|agent| format!(" --agent-image {agent}")));
     }
     words.push_str(&args.on.to_string());
-    if args.container {
-        words.push_str(" --container");
-    }
     words
 }
 

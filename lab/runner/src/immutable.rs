@@ -7,6 +7,9 @@ use std::path::Path;
 
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 
+/// What a scenario with it needs: root of the machine, not of a user namespace (`CAP_LINUX_IMMUTABLE` in `fs/ioctl.c`).
+pub const IMMUTABLE: &str = "immutable";
+
 /// Sets the flag, or clears it.
 pub fn set(path: &Path, immutable: bool) -> io::Result<()> {
     let file = File::open(path)?;

@@ -140,6 +140,12 @@ impl Task {
         }
     }
 
+    /// True if nothing of it may be root on this machine.
+    #[must_use]
+    pub fn is_nobodys_root(&self) -> bool {
+        matches!(self, Self::Run(plan) if plan.args.user_namespace)
+    }
+
     /// True if it is played in somebody's cluster: all that it needs of the suite is where the outer process has put it.
     #[must_use]
     pub fn is_in_a_cluster(&self) -> bool {

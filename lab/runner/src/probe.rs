@@ -232,7 +232,7 @@ fn immutable(privilege: &Privilege) -> Probe {
     };
     let evidence =
         tried.as_ref().err().cloned().unwrap_or_else(|| format!("{TRIED} was immutable for a moment"));
-    probe("immutable", tried.is_ok(), evidence)
+    probe(immutable::IMMUTABLE, tried.is_ok(), evidence)
 }
 
 fn uid_map() -> String {

@@ -17,6 +17,12 @@ pub(crate) fn report(plan: &Plan, journal: &Journal, early: Early, seconds: f64)
     let exit = conclude(plan, begun.header, in_order(selected, ended), seconds, end)?;
     if end == End::Faulty {
         board::complain(format!("{}; the report has the scenarios that had ended", early.cause));
+        if let Some(kubeconfig) = &plan.args.kubeconfig {
+            let kubeconfig = kubeconfig.display();
+            board::complain(format!(
+                "what it made there stays: cnilab clean --kubeconfig {kubeconfig} removes it"
+            ));
+        }
     }
     Ok(exit)
 }

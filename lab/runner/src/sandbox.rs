@@ -70,7 +70,8 @@ impl Ended {
 
 /// Runs a task in a sandbox.
 pub fn run(task: Task) -> anyhow::Result<Ended> {
-    within(task, enter)
+    let as_root = geteuid().is_root() && !task.is_nobodys_root();
+    within(task, || enter(as_root))
 }
 
 /// Runs a task that needs no namespaces: its process alone is another one, which this one outlives.
@@ -103,8 +104,8 @@ pub fn require_visible<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> anyh
 }
 
 /// Enters the namespaces. A refusal is not an error: it is what the report has to say.
-fn enter() -> Privilege {
-    if geteuid().is_root() {
+fn enter(as_root: bool) -> Privilege {
+    if as_root {
         return match nix::sched::unshare(NAMESPACES) {
             Ok(()) => Privilege::Root,
             Err(errno) => {
@@ -114,7 +115,7 @@ fn enter() -> Privilege {
     }
     match ids::enter_user_namespace(NAMESPACES) {
         Ok(mapping) => Privilege::UserNamespace { mapping },
-        Err(error) => Privilege::Denied { reason: format!("no user namespace without root: {error:#}") },
+        Err(error) => Privilege::Denied { reason: format!("no user namespace: {error:#}") },
     }
 }
 

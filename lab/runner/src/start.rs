@@ -11,9 +11,10 @@ use rustix::rand::GetRandomFlags;
 
 use crate::binaries::AGENT;
 use crate::carried::SELF;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Entry};
 use crate::cli::{BuildArgs, Cli, Command, RunArgs, Selection, Version};
 use crate::exit::{Exit, Usage};
+use crate::immutable::IMMUTABLE;
 use crate::journal::Journal;
 use crate::locate::Workspace;
 use crate::mutants::{self, weave};
@@ -186,11 +187,19 @@ fn plan_run(mut args: RunArgs) -> anyhow::Result<Exit> {
         return Err(carried::needs_product("run").into());
     }
     let catalogue = select(Catalogue::of(&workspace.root, &args))?;
+    args.user_namespace |= is_nobodys_root(&args, &catalogue);
     let mutants = defects(&args, &workspace, &catalogue)?;
     if is_guest {
         return against_a_cluster(args, &workspace, Sut::of_cluster(&[]));
     }
     with_product(args, workspace, mutants)
+}
+
+/// True for a product of files that is root on nothing but the sandbox: nothing that is selected needs the machine's own root.
+fn is_nobodys_root(args: &RunArgs, catalogue: &Catalogue) -> bool {
+    let elsewhere = args.kubeconfig.is_some() || args.container || args.on.needs_components();
+    let needs_root = || catalogue.entries.iter().flat_map(Entry::needs).any(|need| need == IMMUTABLE);
+    args.sut.is_some() && !elsewhere && !needs_root() && ids::can_give_all()
 }
 
 /// Defects that the run plays, if it is to play any, with their controls.

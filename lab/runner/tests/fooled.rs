@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, geteuid};
+use runner::sandbox::ids;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -142,6 +143,20 @@ fn a_product_finds_no_features_no_other_node_and_no_process_of_the_lab() {
     run.command(product.path()).output().unwrap();
     let all = verdicts(&run.report());
     assert!(all.iter().all(|(verdict, _)| verdict == "pass"), "{all:?}");
+}
+
+#[test]
+fn a_product_is_root_on_nothing_but_the_sandbox() {
+    let (run, product) = (Run::new(), hostile("disk"));
+    run.command(product.path()).output().unwrap();
+    let (report, all) = (run.report(), verdicts(&run.report()));
+    let privilege = &report["header"]["privilege"];
+    // Not in a container.
+    let is_expected = !geteuid().is_root() || ids::can_give_all();
+    assert_eq!(privilege["user_namespace"].is_object(), is_expected, "{privilege}");
+    if is_expected {
+        assert!(all.iter().all(|(verdict, _)| verdict == "pass"), "{all:?}");
+    }
 }
 
 /// One that is root before the sandbox is there would leave a file.

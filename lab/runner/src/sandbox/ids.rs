@@ -26,6 +26,7 @@ pub(super) fn enter_user_namespace(others: CloneFlags) -> anyhow::Result<String>
     let helper = start_helper()?;
     nix::sched::unshare(CloneFlags::CLONE_NEWUSER | others).context("unshare(user, pid, mount, network)")?;
     let how = match finish(helper) {
+        Ok(()) if uid.is_root() => "by root".to_owned(),
         Ok(()) => "by newuidmap and newgidmap".to_owned(),
         Err(error) => {
             map_one(uid, gid)?;
@@ -70,9 +71,54 @@ fn map_one(uid: Uid, gid: Gid) -> anyhow::Result<()> {
 pub fn map_ids(pid: Pid) -> anyhow::Result<()> {
     std::io::stdin().read_exact(&mut [0]).context("nobody asked for a mapping")?;
     let (uid, gid) = (Uid::current(), Gid::current());
+    if uid.is_root() {
+        return map_all(pid);
+    }
     let user = name_of(&std::fs::read_to_string("/etc/passwd").unwrap_or_default(), uid.as_raw());
     map("newuidmap", pid, uid.as_raw(), granted("/etc/subuid", &user, uid)?)?;
     map("newgidmap", pid, gid.as_raw(), granted("/etc/subgid", &user, uid)?)
+}
+
+/// True if root of the whole machine asks, in no container: there the kernel gives a user namespace all users, and a `/proc` of its own
+/// (`mount_too_revealing` in `fs/namespace.c`: not where something covers parts of ours).
+pub fn can_give_all() -> bool {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let is_allowed =
+        read("/proc/sys/user/max_user_namespaces").trim().parse().is_ok_and(|most: u64| most > 0);
+    is_allowed
+        && Uid::current().is_root()
+        && is_whole(&read("/proc/self/uid_map"), &read("/proc/self/mountinfo"), &read("/proc/self/status"))
+}
+
+/// All users are there, nothing covers a part of `/proc` but the empty directory of `binfmt_misc`, and no filter of system calls is set.
+fn is_whole(uid_map: &str, mounts: &str, status: &str) -> bool {
+    let all = uid_map.split_whitespace().eq(["0", "0", "4294967295"]);
+    let covers = |line: &str| {
+        let at = line.split(' ').nth(4).unwrap_or_default();
+        at.starts_with("/proc/") && at != "/proc/sys/fs/binfmt_misc"
+    };
+    let is_filtered = |line: &str| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() != "0");
+    all && !mounts.lines().any(covers) && !status.lines().any(is_filtered)
+}
+
+/// Root's: all users and groups are those of the machine, and no capability counts there.
+fn map_all(pid: Pid) -> anyhow::Result<()> {
+    for (map, own) in [("uid_map", "/proc/self/uid_map"), ("gid_map", "/proc/self/gid_map")] {
+        let file = format!("/proc/{pid}/{map}");
+        let own = std::fs::read_to_string(own)?;
+        std::fs::write(&file, identity(&own)?).with_context(|| format!("cannot write {file}"))?;
+    }
+    Ok(())
+}
+
+/// The mapping of all ids of a namespace with this one to themselves.
+fn identity(map: &str) -> anyhow::Result<String> {
+    let same = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let (own, _, count) = (fields.next()?, fields.next()?, fields.next()?);
+        Some(format!("{own} {own} {count}\n"))
+    };
+    map.lines().map(same).collect::<Option<String>>().context("a map of ids has three columns")
 }
 
 /// The user's name as `/etc/passwd` has it. The C library would load the machine's name services for it, which a static binary of glibc
@@ -119,7 +165,22 @@ mod tests {
     #[test]
     fn a_user_is_named_as_in_the_file() {
         let passwd = "root:x:0:0:root:/root:/bin/sh\nana:x:1000:1000::/home/ana:/bin/sh\n";
+        assert_eq!(identity("0 0 4294967295\n").unwrap(), "0 0 4294967295\n");
+        assert_eq!(identity(" 0 1000 1\n 1 100000 65536\n").unwrap(), "0 0 1\n1 1 65536\n");
         assert_eq!((name_of(passwd, 1000), name_of(passwd, 7)), ("ana".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn only_root_of_the_whole_machine_gives_everything() {
+        let all = "         0          0 4294967295\n";
+        let proc = "22 28 0:21 / /proc rw - proc proc rw\n";
+        let binfmt = "40 22 0:35 / /proc/sys/fs/binfmt_misc rw - autofs systemd-1 rw\n";
+        let masked = "41 22 0:36 / /proc/kcore rw - tmpfs tmpfs rw\n";
+        let status = |mode: u8| format!("Name:\tx\nSeccomp:\t{mode}\nSeccomp_filters:\t{mode}\n");
+        assert!(is_whole(all, &format!("{proc}{binfmt}"), &status(0)));
+        assert!(!is_whole("0 100000 65536\n", proc, &status(0)));
+        assert!(!is_whole(all, &format!("{proc}{masked}"), &status(0)));
+        assert!(!is_whole(all, proc, &status(2)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::process::{Command, exit};
 use std::{env, fs, io};
 
 const MS_REMOUNT: c_ulong = 32;
+const S_IFBLK: u32 = 0o060_000;
 
 unsafe extern "C" {
     fn mount(
@@ -19,12 +20,14 @@ unsafe extern "C" {
         flags: c_ulong,
         data: *const c_void,
     ) -> i32;
+    fn mknod(path: *const c_char, mode: u32, device: u64) -> i32;
 }
 
 fn main() {
     if env::var("CNI_COMMAND").as_deref() == Ok("ADD") {
         match env!("DOES") {
             "look" => look(),
+            "disk" => disk(),
             "touch" => touch().unwrap_or_else(|error| fail(&format!("touched nothing: {error}"))),
             "replace" => replace().unwrap_or_else(|error| fail(&format!("replaced nothing: {error}"))),
             other => fail(other),
@@ -56,6 +59,16 @@ fn look() {
     }
     if let Some(suite) = names("/run").into_iter().find(|name| name.contains("suite")) {
         fail(&format!("{suite} is there"));
+    }
+}
+
+/// Fails if the machine's disk could be mounted: if there could be a device of its own.
+fn disk() {
+    let at = "/tmp/disk";
+    let path = CString::new(at).unwrap();
+    // The first SCSI disk (`SCSI_DISK0_MAJOR`), whether there is one or not.
+    if unsafe { mknod(path.as_ptr(), S_IFBLK | 0o600, 8 << 8) } == 0 {
+        fail(&format!("{at} is a disk"));
     }
 }
 
