@@ -18,6 +18,18 @@ Feature: After ADD a runtime calls CHECK, DEL, STATUS and GC, and acts on the an
     Then the runtime is content
     And the plugin's last CHECK succeeded
 
+  @mutant:check-asks-first
+  Scenario: CHECK of a pod with its rules asks nobody
+    A runtime that starts may call it for each pod of the node, one after the other.
+    Given the node's agent is silent
+    And pod "cart" of the mesh
+    And it runs
+    And a call of CHECK
+    And it is for pod "cart"
+    When the plugin is called
+    Then the plugin succeeds without output
+    And it took at most 300 ms
+
   @mutant:check-blind
   Scenario: CHECK fails for a pod that lost them
     Given pod "cart" of the mesh

@@ -53,6 +53,7 @@ struct Inner {
 /// One field for each metric; `register` names them.
 #[derive(Debug)]
 struct Series {
+    build: Gauges<1>,
     installs: Counters<1>,
     install_ready: Gauge,
     repaired: Counters<2>,
@@ -81,6 +82,7 @@ impl Default for Series {
     fn default() -> Self {
         let action: fn() -> Histogram = || Histogram::new(ACTION);
         Self {
+            build: Gauges::default(),
             installs: Counters::default(),
             install_ready: Gauge::default(),
             repaired: Counters::default(),
@@ -207,6 +209,7 @@ impl Series {
 
     /// Metrics that agent and taint controller share.
     fn register_common(&self, add: &mut Registrar<'_>) {
+        add.metric("millrace_build_info", "1, with the version of the program", &self.build);
         add.metric("millrace_watch_restarts", "Watches begun anew, by resource and reason", &self.restarts);
         let dropped = "Kubernetes events that were not delivered";
         add.metric("millrace_events_dropped", dropped, &self.events_dropped);
@@ -216,6 +219,7 @@ impl Series {
 
     /// Initializes every series whose labels are known beforehand.
     fn begin(&self) {
+        self.build.get_or_create(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
         for result in InstallResult::ALL {
             touch(&self.installs, [("result", result.name())]);
         }

@@ -62,6 +62,24 @@ sidecar.istio.io/inject: "false"
 {{- .taint.name | default (ternary "NodeReadiness" "cni.istio.io/not-ready" (eq .taint.mode "readiness")) -}}
 {{- end -}}
 
+{{- /* The agent's tolerations. In each taint.mode a node's taint goes once its agent is ready, so the agent starts beside it whatever the list says. */ -}}
+{{- define "istio-cni.tolerations" -}}
+{{- $all := .tolerations | default list -}}
+{{- $name := include "istio-cni.taintName" . -}}
+{{- $starts := not .taint.mode -}}
+{{- range $all -}}
+{{- $any := and (not .key) (eq (.operator | default "Equal") "Exists") -}}
+{{- $own := and (eq (.key | default "") $name) (eq (.operator | default "Equal") "Exists") -}}
+{{- if and (or $any $own) (has (.effect | default "NoSchedule") (list "NoSchedule")) -}}
+{{- $starts = true -}}
+{{- end -}}
+{{- end -}}
+{{- if not $starts -}}
+{{- $all = append $all (dict "key" $name "operator" "Exists") -}}
+{{- end -}}
+{{- $all | toJson -}}
+{{- end -}}
+
 {{- /* The agent's settings in taint.mode node. */ -}}
 {{- define "istio-cni.ownTaint" -}}
 {{- dict "MILLRACE_TAINT_OWN_NODE" "true" "MILLRACE_TAINT_NAME" (include "istio-cni.taintName" .) | toJson -}}

@@ -16,6 +16,7 @@ use std::net::IpAddr;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use protocol::error::with_sources;
+use protocol::text;
 use redirect::config::ConfigError;
 use redirect::enrol::AnnotationError;
 use redirect::found::capture::CaptureError;
@@ -242,7 +243,7 @@ fn exit(error: &ExplainError) -> Exit {
 fn show(world: &mut World<'_>, explanation: &Explanation, matches: &ArgMatches) -> Exit {
     let text = match matches.get_one::<String>("output").map(String::as_str) {
         Some("json") => format!("{:#}\n", json::write(explanation)),
-        _ => human::write(explanation),
+        _ => text::lines(&human::write(explanation)).into_owned(),
     };
     if world.stdout.write_all(text.as_bytes()).is_err() {
         return Exit::Failure;

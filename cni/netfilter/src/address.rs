@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use rustix::io::Errno;
 
-use crate::netlink::{ExchangeError, Socket};
+use crate::netlink::{ExchangeError, Socket, deadline};
 use crate::wire::{ACK, CREATE, DUMP, EXCL, Malformed, Writer, attributes, fixed};
 
 const RTM_NEWADDR: u16 = 20;
@@ -129,9 +129,10 @@ impl Rtnetlink {
         request.message(RTM_GETADDR, DUMP);
         request.raw([AF_UNSPEC, 0, 0, 0, 0, 0, 0, 0]);
         let request = request.into_bytes();
+        let deadline = deadline();
         for _ in 0..ATTEMPTS {
             let mut found = Vec::with_capacity(FEW);
-            let answer = self.0.ask(&request, |message| {
+            let answer = self.0.ask_until(deadline, &request, |message| {
                 if message.kind == RTM_NEWADDR {
                     found.extend(address(message.body)?);
                 }

@@ -109,7 +109,7 @@ fn new_chain(tables: &mut [TableState], family: NfFamily, (step, body): (&Messag
     assert!(!(exists && step.flags & wire::EXCL != 0), "EEXIST");
     if !exists {
         let handle = next_handle(tables);
-        read::chain(tables, family, body).unwrap().expect("ENOENT");
+        read::chain(tables, family, body, &mut read::Place::default()).unwrap().expect("ENOENT");
         let chains = tables.iter_mut().flat_map(|table| &mut table.chains);
         chains.filter(|chain| chain.handle == 0).for_each(|chain| chain.handle = handle);
     }
@@ -137,7 +137,7 @@ fn rules<'a>(table: &'a mut TableState, chain: &[u8]) -> &'a mut Vec<RuleState> 
 
 fn new_rule(tables: &mut [TableState], family: NfFamily, body: &[u8], before: Option<u64>) {
     let handle = next_handle(tables);
-    read::rule(tables, family, body).unwrap().expect("ENOENT");
+    read::rule(tables, family, body, &mut read::Place::default()).unwrap().expect("ENOENT");
     let added = |chain: &ChainState| chain.rules.iter().position(|rule| rule.handle == 0);
     let chain =
         tables.iter_mut().flat_map(|table| &mut table.chains).find(|chain| added(chain).is_some()).unwrap();

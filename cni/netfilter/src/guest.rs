@@ -9,7 +9,7 @@ use redirect::sandbox::{Diverted, GuestLinks};
 use rustix::io::Errno;
 
 use crate::address::{ATTEMPTS, AddressError, Rtnetlink};
-use crate::netlink::ExchangeError;
+use crate::netlink::{ExchangeError, deadline};
 use crate::wire::{DUMP, Malformed, Message, Writer, attributes, fixed, text};
 
 const RTM_NEWLINK: u16 = 16;
@@ -130,9 +130,10 @@ impl Rtnetlink {
         request: &[u8],
         read: impl Fn(Message<'_>) -> Result<Option<T>, Malformed>,
     ) -> Result<Vec<T>, GuestError> {
+        let deadline = deadline();
         for _ in 0..ATTEMPTS {
             let mut found = Vec::new();
-            let answer = self.socket().ask(request, |message| {
+            let answer = self.socket().ask_until(deadline, request, |message| {
                 found.extend(read(message)?);
                 Ok(())
             });

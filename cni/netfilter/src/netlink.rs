@@ -141,7 +141,17 @@ impl Socket {
         request: &[u8],
         take: impl FnMut(Message<'_>) -> Result<(), Malformed>,
     ) -> Result<(), ExchangeError> {
-        let answer = self.exchange(request, take);
+        self.ask_until(deadline(), request, take)
+    }
+
+    /// The same as a part of something that has a deadline as a whole.
+    pub(crate) fn ask_until(
+        &mut self,
+        deadline: Instant,
+        request: &[u8],
+        take: impl FnMut(Message<'_>) -> Result<(), Malformed>,
+    ) -> Result<(), ExchangeError> {
+        let answer = self.exchange(deadline, request, take);
         // Given back, what comes next lies where it lay, on pages that are in use.
         self.buffer = Vec::new();
         answer
@@ -149,14 +159,16 @@ impl Socket {
 
     fn exchange(
         &mut self,
+        deadline: Instant,
         request: &[u8],
         mut take: impl FnMut(Message<'_>) -> Result<(), Malformed>,
     ) -> Result<(), ExchangeError> {
         self.asked = (self.asked + 1) % ASKED;
         let sequence = ASKED | self.asked;
         self.send(&with_sequence(request, sequence))?;
-        let deadline = Instant::now() + ANSWER;
         loop {
+            // Whoever made the list long is not listened to without end either.
+            left(deadline)?;
             let Some(datagram) = self.receive(deadline)? else { continue };
             if answered(datagram, sequence, &mut take)? {
                 return Ok(());
@@ -174,9 +186,7 @@ impl Socket {
             Ok((_, length, sender)) if is_kernel(sender.as_ref()) => {
                 self.buffer.get(..length).map(Some).ok_or(Errno::MSGSIZE)
             }
-            // Whoever sends without end is not listened to without end.
-            Ok(_) => left(deadline).map(|_| None),
-            Err(Errno::INTR) => Ok(None),
+            Ok(_) | Err(Errno::INTR) => Ok(None),
             Err(Errno::AGAIN) => self.wait(deadline).map(|()| None),
             Err(errno) => Err(errno),
         }
@@ -190,6 +200,11 @@ impl Socket {
             Err(errno) => Err(errno),
         }
     }
+}
+
+/// Deadline of what begins now.
+pub(crate) fn deadline() -> Instant {
+    Instant::now() + ANSWER
 }
 
 /// Time left until `deadline`; `TIMEDOUT` if none.

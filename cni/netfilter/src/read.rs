@@ -2,18 +2,23 @@
 //! Reads everything that nf_tables holds in the calling thread's namespace for IPv4 and IPv6.
 
 use std::io;
+use std::time::Instant;
 
 use rustix::io::Errno;
 
 use crate::encode::{query, query_elements};
 use crate::expression::{keys, spell_out, take_counter};
-use crate::netlink::{ExchangeError, Socket};
+use crate::netlink::{ExchangeError, Socket, deadline};
 use crate::nft::{self, attribute, message};
 use crate::snapshot::{Base, ChainState, Name, NfFamily, RuleState, Snapshot, TableState};
 use crate::wire::{DUMP, Malformed, Message, attributes, be32, be64, fixed, messages, text};
 
-/// Maximum attempts at reading while rules change.
+/// Maximum attempts at reading while rules change, all within the time of one.
 const ATTEMPTS: u32 = 16;
+/// Most tables, chains and rules that are read, and their most bytes. A pod has some tens; one that may change its rules could have any number,
+/// for whoever reads them to spend the node's time and memory on.
+const MOST: usize = 65_536;
+const MOST_BYTES: usize = 32 << 20;
 
 /// Failure to read rules.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +34,9 @@ pub enum ReadError {
     /// Others kept changing rules while they were read.
     #[error("read rules: they changed during each of {attempts} attempts")]
     Busy { attempts: u32 },
+    /// More are there than are read.
+    #[error("read rules: there are more than {MOST} tables, chains and rules, or more than {} MiB of them", MOST_BYTES >> 20)]
+    TooMany,
     /// The socket failed, or the kernel refused for a reason of its own.
     #[error("read rules")]
     Socket(#[source] io::Error),
@@ -55,13 +63,16 @@ fn no_socket(errno: Errno) -> ReadError {
 
 /// The same over a socket that is open.
 pub(crate) fn with(socket: &mut Socket) -> Result<Snapshot, ReadError> {
+    let mut reader = Reader::until(deadline());
     for _ in 0..ATTEMPTS {
-        match once(socket) {
+        match reader.once(socket) {
             Ok(Some(snapshot)) => return Ok(snapshot),
             // An interrupted list is not read to its end; what is left of it must not be taken for the next answer.
             Ok(None) | Err(ExchangeError::Interrupted) => *socket = Socket::netfilter().map_err(no_socket)?,
+            Err(_) if reader.is_full() => return Err(ReadError::TooMany),
             Err(error) => return Err(translate(error)),
         }
+        reader = Reader::until(reader.deadline);
     }
     Err(ReadError::Busy { attempts: ATTEMPTS })
 }
@@ -81,42 +92,73 @@ fn translate(error: ExchangeError) -> ReadError {
     }
 }
 
-/// One attempt; `None` if rules changed between the lists.
-fn once(socket: &mut Socket) -> Result<Option<Snapshot>, ExchangeError> {
-    let mut snapshot = Snapshot { generation: generation(socket)?, tables: Vec::new() };
-    let tables = &mut snapshot.tables;
-    let mut orphans = 0_usize;
-    let mut list = |tables: &mut Vec<TableState>, kind| {
-        socket.ask(&query(kind, DUMP).into_bytes(), |reply| {
-            orphans += usize::from(take(tables, &reply)?.is_none());
-            Ok(())
-        })
-    };
-    list(tables, message::GET_TABLE)?;
-    if !tables.is_empty() {
-        list(tables, message::GET_CHAIN)?;
-        list(tables, message::GET_RULE)?;
-        match sets(socket, tables) {
-            // The set went with its rule.
-            Err(ExchangeError::Refused(errno)) if Errno::from_raw_os_error(errno) == Errno::NOENT => {
-                return Ok(None);
+/// One attempt at reading.
+struct Reader {
+    deadline: Instant,
+    /// Messages and bytes so far.
+    read: usize,
+    bytes: usize,
+    place: Place,
+}
+
+impl Reader {
+    fn until(deadline: Instant) -> Self {
+        Self { deadline, read: 0, bytes: 0, place: Place::default() }
+    }
+
+    fn is_full(&self) -> bool {
+        self.read > MOST || self.bytes > MOST_BYTES
+    }
+
+    /// `None` if rules changed between the lists.
+    fn once(&mut self, socket: &mut Socket) -> Result<Option<Snapshot>, ExchangeError> {
+        let mut snapshot = Snapshot { generation: generation(socket)?, tables: Vec::new() };
+        let tables = &mut snapshot.tables;
+        let mut orphans = self.list(socket, tables, message::GET_TABLE)?;
+        if !tables.is_empty() {
+            orphans += self.list(socket, tables, message::GET_CHAIN)?;
+            orphans += self.list(socket, tables, message::GET_RULE)?;
+            match sets(socket, tables, self.deadline) {
+                // The set went with its rule.
+                Err(ExchangeError::Refused(errno)) if Errno::from_raw_os_error(errno) == Errno::NOENT => {
+                    return Ok(None);
+                }
+                done => done?,
             }
-            done => done?,
         }
+        if generation(socket)? != snapshot.generation {
+            return Ok(None);
+        }
+        if orphans > 0 { Err(ExchangeError::Malformed) } else { Ok(Some(snapshot)) }
     }
-    if generation(socket)? != snapshot.generation {
-        return Ok(None);
+
+    /// Adds what one list says; returns how much of it belongs to nothing that is known.
+    fn list(
+        &mut self,
+        socket: &mut Socket,
+        tables: &mut Vec<TableState>,
+        kind: u16,
+    ) -> Result<usize, ExchangeError> {
+        let mut orphans = 0;
+        socket.ask_until(self.deadline, &query(kind, DUMP).into_bytes(), |reply| {
+            (self.read, self.bytes) = (self.read + 1, self.bytes + reply.body.len());
+            if self.is_full() {
+                return Err(Malformed);
+            }
+            orphans += usize::from(take(tables, &reply, &mut self.place)?.is_none());
+            Ok(())
+        })?;
+        Ok(orphans)
     }
-    if orphans > 0 { Err(ExchangeError::Malformed) } else { Ok(Some(snapshot)) }
 }
 
 /// Reads the sets without a name into the rules that ask for them.
-fn sets(socket: &mut Socket, tables: &mut [TableState]) -> Result<(), ExchangeError> {
+fn sets(socket: &mut Socket, tables: &mut [TableState], deadline: Instant) -> Result<(), ExchangeError> {
     for table in tables {
         let family = table.family.number();
         for rule in table.chains.iter_mut().flat_map(|chain| &mut chain.rules) {
             let spelled = spell_out(&rule.expressions, |set| {
-                elements(socket, &query_elements(family, table.name.as_bytes(), set))
+                elements(socket, &query_elements(family, table.name.as_bytes(), set), deadline)
             })?;
             rule.expressions = spelled.unwrap_or_else(|| std::mem::take(&mut rule.expressions));
         }
@@ -125,9 +167,13 @@ fn sets(socket: &mut Socket, tables: &mut [TableState]) -> Result<(), ExchangeEr
 }
 
 /// The elements of a set; `None` if they are more than keys.
-fn elements(socket: &mut Socket, request: &[u8]) -> Result<Option<Vec<Vec<u8>>>, ExchangeError> {
+fn elements(
+    socket: &mut Socket,
+    request: &[u8],
+    deadline: Instant,
+) -> Result<Option<Vec<Vec<u8>>>, ExchangeError> {
     let mut found = Some(Vec::new());
-    socket.ask(request, |reply| {
+    socket.ask_until(deadline, request, |reply| {
         for attribute in attributes(reply.body.get(nft::GENERIC_HEADER..).ok_or(Malformed)?) {
             if let (attribute::ELEMENTS, list) = attribute? {
                 match (&mut found, keys(list)?) {
@@ -168,24 +214,28 @@ fn generation_of(reply: &Message<'_>) -> Result<u32, Malformed> {
 /// # Errors
 /// They are malformed, or name what none of them made.
 pub fn replies(bytes: &[u8]) -> Result<Snapshot, ReadError> {
-    let mut snapshot = Snapshot::default();
+    let (mut snapshot, mut place) = (Snapshot::default(), Place::default());
     for reply in messages(bytes) {
-        let known = reply.and_then(|reply| take(&mut snapshot.tables, &reply));
+        let known = reply.and_then(|reply| take(&mut snapshot.tables, &reply, &mut place));
         known.ok().flatten().ok_or(ReadError::Malformed)?;
     }
     Ok(snapshot)
 }
 
 /// Adds what a reply says, if it is about IPv4 or IPv6; `None` if it belongs to something that is not known.
-fn take(tables: &mut Vec<TableState>, reply: &Message<'_>) -> Result<Option<()>, Malformed> {
+fn take(
+    tables: &mut Vec<TableState>,
+    reply: &Message<'_>,
+    place: &mut Place,
+) -> Result<Option<()>, Malformed> {
     let (header, body) = reply.body.split_at_checked(nft::GENERIC_HEADER).ok_or(Malformed)?;
     let Some(family) = header.first().and_then(|number| NfFamily::of(*number)) else {
         return Ok(Some(()));
     };
     match reply.kind {
         message::NEW_TABLE => table(tables, family, body).map(Some),
-        message::NEW_CHAIN => chain(tables, family, body),
-        message::NEW_RULE => rule(tables, family, body),
+        message::NEW_CHAIN => chain(tables, family, body, place),
+        message::NEW_RULE => rule(tables, family, body, place),
         _ => Ok(Some(())),
     }
 }
@@ -209,6 +259,7 @@ pub(crate) fn chain(
     tables: &mut [TableState],
     family: NfFamily,
     body: &[u8],
+    place: &mut Place,
 ) -> Result<Option<()>, Malformed> {
     let mut table = None;
     let mut found = ChainState { name: Name::new(&[]), handle: 0, base: None, rules: Vec::new() };
@@ -225,7 +276,7 @@ pub(crate) fn chain(
         }
     }
     found.base = hook.map(|(hook, priority)| Base { hook, priority, kind, policy });
-    Ok(table_of(tables, family, table).map(|table| table.chains.push(found)))
+    Ok(place.table(tables, family, table).map(|table| table.chains.push(found)))
 }
 
 fn hook(body: &[u8]) -> Result<(u32, i32), Malformed> {
@@ -245,6 +296,7 @@ pub(crate) fn rule(
     tables: &mut [TableState],
     family: NfFamily,
     body: &[u8],
+    place: &mut Place,
 ) -> Result<Option<()>, Malformed> {
     let (mut table, mut chain) = (None, None);
     let mut found = RuleState { handle: 0, counter: None, expressions: Vec::new(), userdata: Vec::new() };
@@ -259,15 +311,66 @@ pub(crate) fn rule(
         }
     }
     found.counter = take_counter(&mut found.expressions)?;
-    let chain = table_of(tables, family, table)
-        .and_then(|table| table.chains.iter_mut().find(|known| Some(known.name.as_bytes()) == chain));
+    let table = place.table(tables, family, table);
+    let chain = table.and_then(|table| place.chain(&mut table.chains, chain));
     Ok(chain.map(|chain| chain.rules.push(found)))
 }
 
-fn table_of<'a>(
-    tables: &'a mut [TableState],
-    family: NfFamily,
-    name: Option<&[u8]>,
-) -> Option<&'a mut TableState> {
-    tables.iter_mut().find(|table| table.family == family && Some(table.name.as_bytes()) == name)
+/// Where the last chain and rule belonged to. The kernel lists chains and rules in the order of what they are in, so the next ones are of the same, or
+/// of what follows it.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    table: usize,
+    chain: usize,
+}
+
+impl Place {
+    fn table<'a>(
+        &mut self,
+        tables: &'a mut [TableState],
+        family: NfFamily,
+        name: Option<&[u8]>,
+    ) -> Option<&'a mut TableState> {
+        let is_it = |table: &TableState| table.family == family && Some(table.name.as_bytes()) == name;
+        found(tables, &mut self.table, is_it)
+    }
+
+    fn chain<'a>(&mut self, chains: &'a mut [ChainState], name: Option<&[u8]>) -> Option<&'a mut ChainState> {
+        found(chains, &mut self.chain, |chain| Some(chain.name.as_bytes()) == name)
+    }
+}
+
+/// The element that is meant, looked for from a place on, and then before it.
+fn found<'a, T>(all: &'a mut [T], place: &mut usize, is_it: impl Fn(&T) -> bool) -> Option<&'a mut T> {
+    let behind = all.iter().skip(*place).position(&is_it).map(|further| *place + further);
+    *place = behind.or_else(|| all.iter().position(is_it))?;
+    all.get_mut(*place)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Comparisons until all of these were found, one after the other.
+    fn comparisons(wanted: impl Iterator<Item = usize>) -> usize {
+        let (mut all, mut place, compared) = ((0..1_000).collect::<Vec<_>>(), 0, Cell::new(0));
+        for one in wanted {
+            let is_it = |other: &usize| {
+                compared.set(compared.get() + 1);
+                *other == one
+            };
+            assert_eq!(found(&mut all, &mut place, is_it), Some(&mut { one }));
+        }
+        compared.get()
+    }
+
+    #[test]
+    fn what_is_listed_in_order_is_found_without_a_search() {
+        let in_order = (0..1_000).flat_map(|one| [one; 3]);
+        assert!(comparisons(in_order) <= 4_000);
+        assert!(comparisons([5, 3, 999, 0].into_iter()) > 1_000, "in any other order it is found as well");
+        assert_eq!(found(&mut [1, 2], &mut 7, |_| false), None);
+    }
 }

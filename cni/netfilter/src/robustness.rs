@@ -33,8 +33,9 @@ fn read_body(body: &[u8]) {
     let mut tables =
         vec![TableState { family: NfFamily::Ip, name: Name::new(b"nat"), flags: 0, chains: Vec::new() }];
     let _ = read::table(&mut tables, NfFamily::Ip, body);
-    let _ = read::chain(&mut tables, NfFamily::Ip, body);
-    let _ = read::rule(&mut tables, NfFamily::Ip, body);
+    let mut place = read::Place::default();
+    let _ = read::chain(&mut tables, NfFamily::Ip, body, &mut place);
+    let _ = read::rule(&mut tables, NfFamily::Ip, body, &mut place);
     for (_, list) in attributes(body).flatten() {
         read_list(list);
     }

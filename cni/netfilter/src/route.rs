@@ -21,7 +21,7 @@ use message::{
 use rule::{PolicyRule, free_priority};
 
 use crate::address::{ATTEMPTS, Rtnetlink};
-use crate::netlink::{ExchangeError, Socket};
+use crate::netlink::{ExchangeError, Socket, deadline};
 use crate::wire::{Malformed, Writer};
 
 /// Packets that are delivered locally, and the table that says so.
@@ -255,9 +255,10 @@ impl Rtnetlink {
         request: &[u8],
         mut read: impl FnMut(u16, &[u8]) -> Result<Option<T>, Malformed>,
     ) -> Result<Vec<T>, RouteError> {
+        let deadline = deadline();
         for _ in 0..ATTEMPTS {
             let mut found = Vec::with_capacity(8);
-            let answer = self.socket().ask(request, |message| {
+            let answer = self.socket().ask_until(deadline, request, |message| {
                 found.extend(read(message.kind, message.body)?);
                 Ok(())
             });

@@ -39,7 +39,7 @@ fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, 
     let asked = match precheck(pod, conf.into()) {
         Some(reason) => Err(reason),
         // The agent looks the pod up while we look at the namespace.
-        None => Ok(gather::ask(call, conf, &key)),
+        None => Ok(gather::ask(call, conf, &key, &Patience::ADD)),
     };
     let netns = open(call)?;
     if conf.ambient_enabled {

@@ -7,13 +7,16 @@ use std::time::Duration;
 use protocol::agent::PodKey;
 use protocol::pod::PodFacts;
 
+use crate::agent::ASK_LIMIT;
 use crate::clock::{Clock, Deadline};
 use crate::http::{Connection, HttpError, HttpResponse};
 
-/// Retry policy.
+/// How long others may take for an answer, and whether they are asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// For everything, waits included.
+    /// For the agent, which is asked once.
+    pub agent: Duration,
+    /// For the API server, waits included.
     pub total: Duration,
     /// For a single request: a server that hangs gets a second chance on a new connection.
     pub request: Duration,
@@ -21,10 +24,19 @@ pub struct Patience {
 
 impl Patience {
     /// An ADD's. The kubelet allows several times that for a sandbox, and tries again when we fail.
-    pub const ADD: Self = Self { total: Duration::from_secs(10), request: Duration::from_secs(5) };
+    pub const ADD: Self =
+        Self { agent: ASK_LIMIT, total: Duration::from_secs(10), request: Duration::from_secs(5) };
 
-    /// A CHECK's: it fails only if the pod is known, so it need not be.
-    pub const CHECK: Self = Self { total: Duration::from_secs(1), request: Duration::from_secs(1) };
+    /// A CHECK's: it fails only if the pod is known, so it need not be. CRI-O starts with one CHECK for each pod, one after the other.
+    pub const CHECK: Self = Self {
+        agent: Duration::from_millis(100),
+        total: Duration::from_millis(150),
+        request: Duration::from_millis(150),
+    };
+
+    /// A diagnosis': somebody waits for it who wants to know.
+    pub const DIAGNOSIS: Self =
+        Self { agent: ASK_LIMIT, total: Duration::from_secs(1), request: Duration::from_secs(1) };
 }
 
 /// The first wait between two requests; each further one is twice as long.

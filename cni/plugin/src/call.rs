@@ -66,7 +66,7 @@ pub fn run(world: World<'_>) -> Exit {
         call.log.error("call failed", &[("command", &command), ("code", &code), ("error", error)]);
     }
     if let Some(outlets) = &call.outlets {
-        let quick = call.invocation.command == Command::Del;
+        let quick = matches!(call.invocation.command, Command::Check | Command::Del);
         log_out::flush(&call.log, outlets, clock, if quick { TELL_LIMIT } else { SOCKET_LIMIT });
     }
     print(stdout, outcome.as_deref())

@@ -57,23 +57,27 @@ fn verdict(call: &mut Call<'_>, stdin: &[u8]) -> Verdict {
         );
         return Verdict::Fine;
     }
-    let asked = gather::ask(call, &conf, &key);
+    // Whoever the pod is, with rules it is right; a runtime that starts calls this for one pod after the other.
+    match holds_rules(call) {
+        Ok(true) => return Verdict::Fine,
+        Ok(false) => {}
+        Err(reason) => return Verdict::Unknown(reason),
+    }
+    let asked = gather::ask(call, &conf, &key, &Patience::CHECK);
     let facts = match gather::facts(call, &conf, &key, asked, &Patience::CHECK) {
         Ok((facts, _)) => facts,
         Err(error) => return Verdict::Unknown(error.to_string()),
     };
     match redirect::enrol(&facts) {
-        Ok(Enrolment::Enrol(_)) => {}
-        Ok(Enrolment::Skip(_)) => return Verdict::Fine,
-        Err(error) => return Verdict::Unknown(error.to_string()),
+        Ok(Enrolment::Enrol(_)) => Verdict::Unredirected,
+        Ok(Enrolment::Skip(_)) => Verdict::Fine,
+        Err(error) => Verdict::Unknown(error.to_string()),
     }
-    rules(call).unwrap_or_else(Verdict::Unknown)
 }
 
-fn rules(call: &Call<'_>) -> Result<Verdict, String> {
+fn holds_rules(call: &Call<'_>) -> Result<bool, String> {
     let path = call.invocation.netns.clone().unwrap_or_default();
     let netns = call.kernel.open(&path).map_err(|error| error.to_string())?;
-    netns.enter().map_err(|error| error.to_string())?;
     let has_rules = netns.has_rules_of_ours().map_err(|error| error.to_string())?;
-    Ok(if has_rules { Verdict::Fine } else { Verdict::Unredirected })
+    has_rules.map_err(|error| error.to_string())
 }

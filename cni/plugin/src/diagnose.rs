@@ -259,6 +259,6 @@ fn from_cluster(
     let World { env, stderr, clock, agent, api, kernel, .. } = world;
     let log = Log::new(*stderr, *clock);
     let mut call = Call::new(invocation, (*env, *clock), (*agent, *api, *kernel), log);
-    let asked = gather::ask(&call, conf, &key);
-    Ok(gather::facts(&mut call, conf, &key, asked, &Patience::CHECK)?.0)
+    let asked = gather::ask(&call, conf, &key, &Patience::DIAGNOSIS);
+    Ok(gather::facts(&mut call, conf, &key, asked, &Patience::DIAGNOSIS)?.0)
 }

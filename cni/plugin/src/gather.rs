@@ -9,7 +9,7 @@ use protocol::agent::{PodKey, RequestKind, Response};
 use protocol::netconf::NetConf;
 use protocol::pod::PodFacts;
 
-use crate::agent::{ASK_LIMIT, AgentError, PendingAnswer};
+use crate::agent::{AgentError, PendingAnswer};
 use crate::api::{self, ApiError, Patience};
 use crate::context::Call;
 use crate::http::HttpError;
@@ -112,7 +112,7 @@ impl FactsError {
 pub struct Asked<'w>(Result<Box<dyn PendingAnswer + 'w>, AgentError>);
 
 /// Asks the agent.
-pub fn ask<'w>(call: &Call<'w>, conf: &NetConf, key: &PodKey) -> Asked<'w> {
+pub fn ask<'w>(call: &Call<'w>, conf: &NetConf, key: &PodKey, patience: &Patience) -> Asked<'w> {
     if !conf.knows_agent() {
         return Asked(Err(AgentError::Absent));
     }
@@ -120,7 +120,7 @@ pub fn ask<'w>(call: &Call<'w>, conf: &NetConf, key: &PodKey) -> Asked<'w> {
     if key.uid.is_empty() {
         return Asked(Err(AgentError::NoUid));
     }
-    Asked(call.agent.send(&conf.agent_socket(), RequestKind::Pod(key.clone()), ASK_LIMIT))
+    Asked(call.agent.send(&conf.agent_socket(), RequestKind::Pod(key.clone()), patience.agent))
 }
 
 /// The agent's answer, else the API server's.

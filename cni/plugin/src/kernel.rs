@@ -30,8 +30,8 @@ pub trait Kernel {
     fn open_of_node(&self, path: &Path) -> Result<Box<dyn Namespace>, NetnsError>;
 }
 
-/// An open network namespace. Everything but [`Namespace::is_own`] and [`Namespace::enter`] acts on the namespace that was
-/// entered.
+/// An open network namespace. Everything but [`Namespace::is_own`], [`Namespace::has_rules_of_ours`] and [`Namespace::enter`] acts on the
+/// namespace that was entered.
 pub trait Namespace {
     /// True if it is the namespace of this process.
     ///
@@ -75,11 +75,11 @@ pub trait Namespace {
     /// When they cannot be read.
     fn guest_links(&self) -> Result<GuestLinks, GuestError>;
 
-    /// True if it holds rules of ours, of any version and any back end.
+    /// True if it holds rules of ours, of any version and any back end. Asked from outside: this thread stays where it is.
     ///
     /// # Errors
-    /// When they cannot be read.
-    fn has_rules_of_ours(&self) -> Result<bool, LookError>;
+    /// When it cannot be entered for a moment, or they cannot be read.
+    fn has_rules_of_ours(&self) -> Result<Result<bool, LookError>, NetnsError>;
 }
 
 /// Where the node agent's container has the node's processes; nowhere else is anything there.
@@ -169,7 +169,7 @@ impl Namespace for RealNamespace {
         self.rtnetlink()?.borrow_mut().guest_links()
     }
 
-    fn has_rules_of_ours(&self) -> Result<bool, LookError> {
-        netfilter::look::holds_rules_of_ours()
+    fn has_rules_of_ours(&self) -> Result<Result<bool, LookError>, NetnsError> {
+        self.netns.enter(netfilter::look::holds_rules_of_ours)
     }
 }

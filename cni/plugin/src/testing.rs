@@ -210,7 +210,8 @@ impl Namespace for FakeNamespace {
         Ok(self.site.links.clone())
     }
 
-    fn has_rules_of_ours(&self) -> Result<bool, LookError> {
-        if self.site.fails { Err(ReadError::Busy { attempts: 1 }.into()) } else { Ok(self.site.ours) }
+    fn has_rules_of_ours(&self) -> Result<Result<bool, LookError>, NetnsError> {
+        self.note("look");
+        Ok(if self.site.fails { Err(ReadError::Busy { attempts: 1 }.into()) } else { Ok(self.site.ours) })
     }
 }

@@ -31,6 +31,7 @@ pub mod netconf;
 pub mod pod;
 mod reply;
 pub mod result;
+pub mod text;
 pub mod version;
 
 pub use json::JsonError;

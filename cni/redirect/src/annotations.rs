@@ -9,6 +9,7 @@ mod ranges;
 
 use std::collections::BTreeMap;
 
+use protocol::text::Shortened;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Mode;
@@ -145,7 +146,7 @@ pub struct AnnotationError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidValue {
     /// Neither `REDIRECT` nor `TPROXY`; `NONE` is not accepted here either.
-    #[error("interceptionMode invalid: {0}")]
+    #[error("interceptionMode invalid: {}", Shortened(.0))]
     Mode(String),
     /// A bad element of `includeOutboundIPRanges`.
     #[error("IPRanges invalid: {0}")]

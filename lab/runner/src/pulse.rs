@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::board;
+
 /// Time between two beats. One that is late by less is none of a machine that stands still.
 const BEAT: Duration = Duration::from_millis(20);
 /// Work of one measurement, in time of a processor.
@@ -40,18 +42,26 @@ fn work() -> Duration {
     began.elapsed()
 }
 
-/// Begins to count the time in which the machine stands still.
+/// Measures the machine, tells if it is slow, and begins to count the time in which it stands still.
 pub fn watch() {
+    if patience() > 1 {
+        board::say(&format!("this machine is slow: deadlines are {} times as long", patience()));
+    }
     thread::spawn(|| {
         loop {
             let began = Instant::now();
-            thread::sleep(BEAT);
+            tick();
             let late = began.elapsed().saturating_sub(BEAT);
             if late > BEAT {
                 STALLED.fetch_add(u64::try_from(late.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
             }
         }
     });
+}
+
+#[expect(clippy::disallowed_methods, reason = "a clock that ticks: nothing waits for it")]
+fn tick() {
+    thread::sleep(BEAT);
 }
 
 /// Time that it stood still since [`watch`].

@@ -40,9 +40,6 @@ pub(crate) async fn run(
 ) -> anyhow::Result<Exit> {
     let mut termination = Termination::listen()?;
     pulse::watch();
-    if pulse::patience() > 1 {
-        board::say(&format!("this machine is slow: deadlines are {} times as long", pulse::patience()));
-    }
     let plan = Arc::new(plan);
     if place.is_sandbox() {
         netns::set_loopback_up(netns::OWN.as_ref()).await.context("cannot bring lo up")?;

@@ -6,6 +6,7 @@ use std::fmt::{Debug, Write as _};
 
 use k8s_openapi::jiff::Timestamp;
 use protocol::log::Level;
+use protocol::text::one_line;
 use serde_json::Map;
 use tracing::field::{Field, Visit};
 
@@ -111,16 +112,6 @@ impl Visit for Line<'_> {
         let text: Vec<String> = chain.map(ToString::to_string).collect();
         self.put(field, text.join(": ").into());
     }
-}
-
-/// Without control characters, which a terminal or a reader of lines would follow.
-fn one_line(text: &str) -> Cow<'_, str> {
-    if text.contains(char::is_control) {
-        let escape =
-            |char: char| if char.is_control() { char.escape_default().to_string() } else { char.to_string() };
-        return Cow::Owned(text.chars().map(escape).collect());
-    }
-    Cow::Borrowed(text)
 }
 
 fn quoted_where_needed(text: &str) -> Cow<'_, str> {

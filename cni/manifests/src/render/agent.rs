@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::container::{container, volumes};
 use super::make::{DAEMON_SET, Labels, Maker, fixed, merged, put_unless_empty};
 use super::rights::AGENT;
+use super::taint;
 use crate::values::Values;
 
 /// The plugin lets pods of this name start without asking anybody.
@@ -73,7 +74,7 @@ fn pod(values: &Values) -> Value {
         pod["dnsPolicy"] = "ClusterFirstWithHostNet".into();
     }
     put_unless_empty(&mut pod, "affinity", values.affinity.clone().into());
-    put_unless_empty(&mut pod, "tolerations", values.tolerations.clone().into());
+    put_unless_empty(&mut pod, "tolerations", taint::of_agent(values).into());
     if !values.seccomp_profile.is_empty() {
         pod["securityContext"] = json!({ "seccompProfile": values.seccomp_profile });
     }

@@ -124,6 +124,22 @@ fn apart_from_each_other() -> Value {
     json!({ "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "k8s-app": TAINT } } })
 }
 
+/// The agent's. In each mode a node's taint goes once its agent is ready, so the agent starts beside it whatever the list says.
+pub(super) fn of_agent(values: &Values) -> Vec<Value> {
+    let (name, mut all) = (name(&values.taint), values.tolerations.clone());
+    let text = |toleration: &Value, field: &str| toleration[field].as_str().unwrap_or_default().to_owned();
+    let starts = |one: &Value| {
+        let (key, effect) = (text(one, "key"), text(one, "effect"));
+        (key.is_empty() || key == name)
+            && text(one, "operator") == "Exists"
+            && matches!(&*effect, "" | "NoSchedule")
+    };
+    if values.taint.mode != TaintMode::Off && !all.iter().any(starts) {
+        all.push(json!({ "key": name, "operator": "Exists" }));
+    }
+    all
+}
+
 /// It has to start where its own taint is: nobody else removes it.
 fn tolerations(taint: &Taint) -> Vec<Value> {
     let own = json!({ "key": name(taint), "operator": "Exists" });

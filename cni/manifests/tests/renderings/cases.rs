@@ -177,6 +177,16 @@ fn values() -> Vec<(&'static str, Value)> {
             "controllers-tolerations",
             json!({ "taint": { "mode": "readiness", "name": "example.com/wait", "tolerations": [] } }),
         ),
+        ("own-tolerations", json!({ "taint": { "mode": "node" }, "tolerations": [{ "key": "dedicated", "operator": "Exists" }] })),
+        ("own-tolerations-none", json!({ "taint": { "mode": "readiness" }, "tolerations": [] })),
+        (
+            "own-tolerations-of-another-effect",
+            json!({ "taint": { "mode": "untaint" }, "tolerations": [{ "operator": "Exists", "effect": "NoExecute" }] }),
+        ),
+        (
+            "own-tolerations-with-the-taint",
+            json!({ "taint": { "mode": "node" }, "tolerations": [{ "key": "cni.istio.io/not-ready", "operator": "Exists", "effect": "NoSchedule" }] }),
+        ),
         ("others", json!({ "pilot": { "cni": { "enabled": true } }, "global": { "meshID": "m" } })),
         (
             "others-of-the-mesh",

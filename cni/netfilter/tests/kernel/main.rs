@@ -21,6 +21,7 @@ mod foreign;
 mod ground;
 mod legacy;
 mod lock;
+mod many;
 mod native;
 mod native_parity;
 mod netns;
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
         legacy::CASES,
         backends::CASES,
         lock::CASES,
+        many::CASES,
         compare::CASES,
         readers::CASES,
         address::CASES,

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use protocol::text::one_line;
 use redirect::found::compare::Form;
 use serde_json::{Value, json};
 
@@ -69,10 +70,10 @@ impl Report {
             many => writeln!(text, "\n{many} differences:"),
         };
         for difference in &self.differences {
-            let _ = writeln!(text, "  * {difference}");
+            let _ = writeln!(text, "  * {}", one_line(difference));
         }
         for note in &self.notes {
-            let _ = writeln!(text, "note: {note}");
+            let _ = writeln!(text, "note: {}", one_line(note));
         }
         text
     }
@@ -92,6 +93,22 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_pod_named_is_no_order_to_a_terminal() {
+        let text = |text: &str| vec![text.to_owned()];
+        let report = Report {
+            netns: "/n".into(),
+            expected: "redirected".into(),
+            forms: Vec::new(),
+            rules: 1,
+            differences: text("chain ISTIO_\u{1b}[31m is not expected"),
+            notes: text("container \u{1b}]0;owned\u{7}"),
+        };
+        let human = report.text(Output::Human);
+        assert!(!human.contains(['\u{1b}', '\u{7}']), "{human:?}");
+        assert!(human.contains(r"chain ISTIO_\u{1b}[31m is not expected"), "{human}");
+    }
 
     #[test]
     fn both_outputs_say_the_same() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Lists of address ranges in annotations: prefixes with a length and without blanks.
 
+use protocol::text::Shortened;
+
 use super::InvalidValue;
 use crate::go::{PrefixError, parse_prefix};
 use crate::list::Selection;
@@ -8,7 +10,7 @@ use crate::ruleset::Cidr;
 
 /// An element of a list that is no prefix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("failed parsing cidr '{cidr}': {error}")]
+#[error("failed parsing cidr '{}': {error}", Shortened(cidr))]
 pub struct RangeError {
     /// The element, as given.
     pub cidr: String,

@@ -3,7 +3,9 @@
 
 use std::fmt::{self, Write as _};
 
-/// Displays a string as Go's `strconv.Quote` does.
+use protocol::text::quoted_length;
+
+/// Displays a string as Go's `strconv.Quote` does; of one that is longer than [`QUOTED`](protocol::text::QUOTED), its begin and its length.
 ///
 /// Printable characters follow Rust's Unicode tables. They agree with Go's but for characters that a newer
 /// Unicode version has assigned.
@@ -12,11 +14,13 @@ pub struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shown, rest) = self.0.split_at(quoted_length(self.0));
         out.write_char('"')?;
-        for character in self.0.chars() {
+        for character in shown.chars() {
             write_character(out, character)?;
         }
-        out.write_char('"')
+        out.write_char('"')?;
+        if rest.is_empty() { Ok(()) } else { write!(out, "… ({} bytes)", self.0.len()) }
     }
 }
 
@@ -55,6 +59,12 @@ fn is_print(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_text_is_cut() {
+        let error = Quoted(&"\u{1}".repeat(250_000)).to_string();
+        assert_eq!(error, format!("\"{}\"… (250000 bytes)", "\\x01".repeat(256)));
+    }
 
     #[test]
     fn quotes_as_go_does() {

@@ -46,7 +46,7 @@ fn a_gc_changes_nothing() {
 fn a_check_fails_only_for_a_pod_that_must_have_rules_and_has_none() {
     let missing = Scene::new("CHECK").run();
     assert_eq!(missing.error().0, 100);
-    assert_eq!(missing.done, ["enter"]);
+    assert_eq!(missing.done, ["look"]);
     let through_the_server =
         Scene::new("CHECK").with(|scene| (scene.agent, scene.api) = (no_agent, api_pod)).run();
     assert_eq!((through_the_server.error().0, through_the_server.requests), (100, 1));
@@ -69,8 +69,15 @@ fn a_check_fails_only_for_a_pod_that_must_have_rules_and_has_none() {
     for (what, scene) in fine {
         let outcome = scene.run();
         assert_eq!((outcome.exit, outcome.stdout.as_str()), (Exit::Success, ""), "{what}");
-        assert!(outcome.waited <= Duration::from_secs(1), "{what}: {:?}", outcome.waited);
+        assert!(outcome.waited <= Duration::from_millis(300), "{what}: {:?}", outcome.waited);
     }
+}
+
+#[test]
+fn a_check_of_a_pod_with_rules_asks_nobody() {
+    let outcome = Scene::new("CHECK").with(|scene| scene.site.ours = true).run();
+    outcome.silent_success();
+    assert_eq!((outcome.heard.len(), outcome.requests, outcome.done.as_slice()), (0, 0, ["look"].as_slice()));
 }
 
 #[test]
