@@ -21,9 +21,9 @@ Feature: After ADD a runtime calls CHECK, DEL, STATUS and GC, and acts on the an
   @mutant:check-asks-first
   Scenario: CHECK of a pod with its rules asks nobody
     A runtime that starts may call it for each pod of the node, one after the other.
-    Given the node's agent is silent
-    And pod "cart" of the mesh
+    Given pod "cart" of the mesh
     And it runs
+    And the API server hangs
     And a call of CHECK
     And it is for pod "cart"
     When the plugin is called
