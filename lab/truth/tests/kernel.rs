@@ -99,7 +99,7 @@ fn table(backend: Backend) -> anyhow::Result<()> {
         _ => Vec::new(),
     };
     let packets = given("TRUTH_PACKETS", "60").parse()?;
-    let seed = u32::from_str_radix(&given("TRUTH_SEED", "7"), 16)?;
+    let seed = u64::from_str_radix(&given("TRUTH_SEED", "7"), 16)?;
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
     let writer = Box::new(Library::HONEST);
     let findings = run(&Plan {
