@@ -137,7 +137,7 @@ mod tests {
             (Digests { cnilab: edited(), ..digests.clone() }, Some("header.digests.cnilab ")),
             (Digests { features: edited(), ..digests.clone() }, Some("header.digests.features ")),
             (Digests { scenarios: edited(), ..digests.clone() }, Some("header.digests.scenarios ")),
-            (Digests { workload: edited(), ..digests.clone() }, None),
+            (Digests { workload: edited(), ..digests }, None),
         ] {
             let why = foreign(&right, &other);
             assert_eq!(why.is_some(), field.is_some(), "{why:?}");
