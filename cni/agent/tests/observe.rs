@@ -10,10 +10,13 @@ use agent::metrics::{Exposition, Metrics};
 use serde_json::Value;
 
 /// Metrics that are in neither, each with the reason.
-const NOT_SHOWN: [(&str, &str); 1] = [(
-    "millrace_tainted_nodes",
-    "a cluster that grows always has some; why one stays closed is told by others",
-)];
+const NOT_SHOWN: [(&str, &str); 2] = [
+    (
+        "millrace_tainted_nodes",
+        "a cluster that grows always has some; why one stays closed is told by others",
+    ),
+    ("millrace_build_info", "asked for during a rollout, by hand"),
+];
 /// Labels that the scraper adds.
 const SCRAPERS: [&str; 2] = ["instance", "le"];
 /// Labels with an open set of values.
