@@ -11,10 +11,7 @@ use serde_json::Value;
 
 /// Metrics that are in neither, each with the reason.
 const NOT_SHOWN: [(&str, &str); 2] = [
-    (
-        "millrace_tainted_nodes",
-        "a cluster that grows always has some; why one stays closed is told by others",
-    ),
+    ("millrace_tainted_nodes", "new nodes have it for a while; other metrics tell why one keeps it"),
     ("millrace_build_info", "asked for during a rollout, by hand"),
 ];
 /// Labels that the scraper adds.

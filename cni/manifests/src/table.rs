@@ -250,7 +250,7 @@ table! {
         "Allow critical pods in the namespace, as GKE needs it outside of kube-system",
     );
     RESOURCE_QUOTAS_PODS = value("resourceQuotas.pods", Kind::Count, "5000", "How many");
-    TOLERATIONS = value("tolerations", Kind::OpenList, DEFAULT_TOLERATIONS, "The pod's; the agent belongs on every node. With a taint.mode that of the taint is added, if it lacks");
+    TOLERATIONS = value("tolerations", Kind::OpenList, DEFAULT_TOLERATIONS, "The pod's; the agent belongs on every node. With a taint.mode a toleration of that taint is added if it is missing");
     UPDATE_STRATEGY = value(
         "updateStrategy",
         Kind::Open,

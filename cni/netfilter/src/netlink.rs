@@ -252,6 +252,7 @@ fn answered(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::{DUMP, Writer};
 
     const ELEMENT: u16 = 20;
     const OURS: u32 = ASKED | 1;
@@ -303,6 +304,19 @@ mod tests {
         let (file, stranger) = (open(), open());
         let address = SocketAddrNetlink::try_from(rustix::net::getsockname(&file).unwrap()).unwrap();
         (Socket { file, buffer: Vec::new(), asked: 0 }, stranger, address)
+    }
+
+    #[test]
+    fn an_answer_that_is_there_is_not_read_beyond_its_deadline() {
+        const RTM_GETADDR: u16 = 22;
+        let mut request = Writer::with_capacity(32);
+        request.message(RTM_GETADDR, DUMP);
+        request.raw([0; 8]);
+        let request = request.into_bytes();
+        let mut socket = Socket::route().unwrap();
+        let late = socket.ask_until(Instant::now(), &request, |_| Ok(()));
+        assert!(matches!(late, Err(ExchangeError::System(Errno::TIMEDOUT))), "{late:?}");
+        assert!(Socket::route().unwrap().ask(&request, |_| Ok(())).is_ok());
     }
 
     #[test]

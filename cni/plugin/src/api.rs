@@ -11,7 +11,7 @@ use crate::agent::ASK_LIMIT;
 use crate::clock::{Clock, Deadline};
 use crate::http::{Connection, HttpError, HttpResponse};
 
-/// How long others may take for an answer, and whether they are asked again.
+/// Deadlines and retries of questions about a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     /// For the agent, which is asked once.

@@ -78,6 +78,5 @@ fn verdict(call: &mut Call<'_>, stdin: &[u8]) -> Verdict {
 fn holds_rules(call: &Call<'_>) -> Result<bool, String> {
     let path = call.invocation.netns.clone().unwrap_or_default();
     let netns = call.kernel.open(&path).map_err(|error| error.to_string())?;
-    let has_rules = netns.has_rules_of_ours().map_err(|error| error.to_string())?;
-    has_rules.map_err(|error| error.to_string())
+    netns.has_rules_of_ours().map_err(|error| error.to_string())
 }

@@ -79,7 +79,16 @@ pub trait Namespace {
     ///
     /// # Errors
     /// When it cannot be entered for a moment, or they cannot be read.
-    fn has_rules_of_ours(&self) -> Result<Result<bool, LookError>, NetnsError>;
+    fn has_rules_of_ours(&self) -> Result<bool, CheckError>;
+}
+
+/// Failure of a look from outside.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    #[error(transparent)]
+    Look(#[from] LookError),
 }
 
 /// Where the node agent's container has the node's processes; nowhere else is anything there.
@@ -169,7 +178,7 @@ impl Namespace for RealNamespace {
         self.rtnetlink()?.borrow_mut().guest_links()
     }
 
-    fn has_rules_of_ours(&self) -> Result<Result<bool, LookError>, NetnsError> {
-        self.netns.enter(netfilter::look::holds_rules_of_ours)
+    fn has_rules_of_ours(&self) -> Result<bool, CheckError> {
+        Ok(self.netns.enter(netfilter::look::holds_rules_of_ours)??)
     }
 }

@@ -23,7 +23,7 @@ use redirect::sandbox::GuestLinks;
 use crate::agent::{self, Agent, AgentError};
 use crate::clock::Clock;
 use crate::http::{Api, Connection, HttpError, HttpResponse};
-use crate::kernel::{Kernel, Namespace};
+use crate::kernel::{CheckError, Kernel, Namespace};
 use crate::kubeconfig::Endpoint;
 
 /// A clock that moves only when somebody waits or pushes it.
@@ -210,8 +210,9 @@ impl Namespace for FakeNamespace {
         Ok(self.site.links.clone())
     }
 
-    fn has_rules_of_ours(&self) -> Result<Result<bool, LookError>, NetnsError> {
+    fn has_rules_of_ours(&self) -> Result<bool, CheckError> {
         self.note("look");
-        Ok(if self.site.fails { Err(ReadError::Busy { attempts: 1 }.into()) } else { Ok(self.site.ours) })
+        let unreadable = || LookError::from(ReadError::Busy { attempts: 1 }).into();
+        if self.site.fails { Err(unreadable()) } else { Ok(self.site.ours) }
     }
 }

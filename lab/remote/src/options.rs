@@ -16,7 +16,7 @@ pub struct Whole {
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     pub kubeconfig: PathBuf,
-    /// Whether a program that the kubeconfig names for its user may run.
+    /// `exec` and `auth-provider` of its user
     pub may_execute: bool,
 }
 

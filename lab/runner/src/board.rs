@@ -11,7 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::carried;
 use crate::exit::Exit;
 use crate::names;
-use crate::redact::redacted;
+use crate::redact::{self, redacted};
 use crate::verdict::{Record, Totals, Verdict};
 
 /// Cells of a full bar.
@@ -122,9 +122,9 @@ pub fn say(text: &str) {
     let _ = out.flush();
 }
 
-/// Tells on standard error what went wrong.
+/// Prints an error, redacted and bounded, on standard error.
 pub fn complain(what: impl fmt::Display) {
-    let _ = writeln!(std::io::stderr().lock(), "cnilab: {}", redacted(&what.to_string()));
+    let _ = writeln!(std::io::stderr().lock(), "cnilab: {}", redact::reason(&what.to_string()));
 }
 
 /// A scenario that did not pass: where, what, why, and how to see it again.

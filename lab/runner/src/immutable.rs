@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 
-/// What a scenario with it needs: root of the machine, not of a user namespace (`CAP_LINUX_IMMUTABLE` in `fs/ioctl.c`).
+/// Need `@immutable`: `CAP_LINUX_IMMUTABLE` counts in the first user namespace alone (`capable` in `fs/ioctl.c`).
 pub const IMMUTABLE: &str = "immutable";
 
 /// Sets the flag, or clears it.

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     match runner::start(Cli::parse()) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            runner::board::complain(runner::redact::reason(&format!("{error:#}")));
+            runner::board::complain(format!("{error:#}"));
             let exit = if error.is::<Usage>() { Exit::Usage } else { Exit::Inconclusive };
             exit.into()
         }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run gets of its machine's processors. The limit of a cgroup, or a host that has promised too much, stops everybody at once: who is late
-//! there is not wrong.
+//! Throttled and stalled machines (a cgroup's quota, a hypervisor that gives its processors to others): a product that is late there is not wrong.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,7 +68,7 @@ pub fn stalled() -> Duration {
     Duration::from_micros(STALLED.load(Ordering::Relaxed))
 }
 
-/// Why a failure decides nothing: the machine stood still for more than half of the time that the scenario took.
+/// Reason of `inconclusive` in place of `fail`, if `stalled` is more than half of `took`.
 pub fn excuse(stalled: Duration, took: Duration) -> Option<String> {
     (stalled * 2 > took).then(|| {
         format!("for {stalled:.1?} of {took:.1?} no processor was to be had: a machine that stands still decides nothing")

@@ -425,6 +425,12 @@ impl Tier {
     }
 }
 
+/// An API server in process, for tests of what asks one.
+#[cfg(test)]
+pub(crate) fn api_server() -> kube::Client {
+    apiserver::ApiServer::new(apiserver::ServerOptions::default()).map(|server| server.client()).unwrap()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

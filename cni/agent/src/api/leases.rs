@@ -33,18 +33,18 @@ impl LeaseAt {
         }
     }
 
-    /// Makes the lease.
+    /// Creates the lease.
     ///
     /// # Errors
-    /// [`ApiError::Conflict`] if somebody else was first.
+    /// [`ApiError::Conflict`] if it exists.
     pub async fn create(&self, lease: &Value, limit: Duration) -> Result<(), ApiError> {
         self.write(Method::POST, self.path(), lease, limit).await
     }
 
-    /// Replaces the lease, if its resource version is that of `lease`.
+    /// Replaces the lease.
     ///
     /// # Errors
-    /// [`ApiError::Conflict`] if somebody else was first.
+    /// [`ApiError::Conflict`] if its resource version is not that of `lease`.
     pub async fn replace(&self, lease: &Value, limit: Duration) -> Result<(), ApiError> {
         self.write(Method::PUT, format!("{}/{}", self.path(), self.name), lease, limit).await
     }

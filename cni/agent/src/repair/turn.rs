@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// Name of the lease.
@@ -38,10 +38,9 @@ pub fn turn(lease: Option<&Value>, holder: &str, now: Timestamp) -> Turn {
         }));
     };
     let renewed = lease["spec"]["renewTime"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
-    let interval = SignedDuration::try_from(INTERVAL).unwrap_or(SignedDuration::MAX);
-    let left = renewed.map_or(SignedDuration::ZERO, |renewed| interval - now.duration_since(renewed));
-    match Duration::try_from(left) {
-        Ok(left) if left > Duration::ZERO && left <= 2 * INTERVAL => Turn::Later(left),
+    let until = renewed.and_then(|renewed| renewed.checked_add(INTERVAL).ok());
+    match until.map(|until| Duration::try_from(until.duration_since(now))) {
+        Some(Ok(left)) if left > Duration::ZERO && left <= 2 * INTERVAL => Turn::Later(left),
         _ => {
             let mut lease = lease.clone();
             lease["spec"] = taken;

@@ -14,13 +14,18 @@ pub(crate) const CASES: &[Case] = &[
     Case("more_rules_than_are_read_are_refused_soon", Needs::Tools, too_many),
 ];
 
+/// A table with so many chains, each with this in it.
+fn table(chains: usize, rule: &str) -> String {
+    let chains = (0..chains).fold(String::new(), |mut text, number| {
+        let _ = writeln!(text, "chain c{number} {{\n{rule}\n}}");
+        text
+    });
+    format!("table ip many {{\n{chains}}}\n")
+}
+
 fn one_each(world: World) {
     world.fresh(|| {
-        let mut script = String::from("table ip many {\n");
-        for number in 0..24_000 {
-            let _ = writeln!(script, "chain c{number} {{\ncounter\n}}");
-        }
-        script.push_str("}\n");
+        let mut script = table(24_000, "counter");
         for number in 0..2_000 {
             let _ = writeln!(script, "table inet t{number} {{\nchain c {{\ncounter\n}}\n}}");
         }
@@ -36,16 +41,8 @@ fn one_each(world: World) {
 
 fn too_many(world: World) {
     world.fresh(|| {
-        let mut script = String::from("table ip many {\n");
-        for number in 0..40_000 {
-            let _ = writeln!(script, "chain c{number} {{\n}}");
-        }
-        script.push_str("chain last {\n");
-        for _ in 0..30_000 {
-            script.push_str("counter\n");
-        }
-        script.push_str("}\n}\n");
-        tools::nft(&script);
+        let rules = "counter\n".repeat(30_000);
+        tools::nft(&format!("{}table ip many {{\nchain last {{\n{rules}}}\n}}\n", table(40_000, "")));
         let began = Instant::now();
         assert!(matches!(read(), Err(ReadError::TooMany)));
         println!("refused after {:.1?}", began.elapsed());

@@ -64,8 +64,14 @@ pub async fn throughout_versions<K>(
 where
     K: Clone + fmt::Debug + DeserializeOwned,
 {
-    let tier = world.cluster().await?;
-    let end = Instant::now() + window * tier.patience();
+    let end = Instant::now() + window * world.cluster().await?.patience();
+    versions(objects, name, end, judge).await
+}
+
+async fn versions<K>(objects: &Api<K>, name: &str, end: Instant, judge: impl Fn(Option<&K>) -> Step) -> Step
+where
+    K: Clone + fmt::Debug + DeserializeOwned,
+{
     let field = format!("metadata.name={name}");
     // Again where a server ends the watch.
     while Instant::now() < end {
@@ -149,9 +155,13 @@ async fn during(tier: &dyn Cluster, window: Duration, mut holds: impl AsyncFnMut
 mod tests {
     use async_trait::async_trait;
     use cluster::{LabError, News, Node, PodName, Workload};
-    use serde_json::Value;
+    use kube::api::{Patch, PatchParams, PostParams};
+    use serde_json::{Value, json};
+    use tokio::sync::Notify;
 
     use super::*;
+    use crate::stop::expect;
+    use crate::tier::api_server;
 
     /// Twice as slow as the lab's own, and silent: what is looked at every second is all that is known.
     struct Slow;
@@ -252,5 +262,33 @@ mod tests {
         };
         assert!(comes(9).await);
         assert!(!comes(11).await);
+    }
+
+    #[tokio::test]
+    async fn a_version_that_no_look_would_find_is_judged() {
+        let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(api_server());
+        let named = |name: &str| serde_json::from_value(json!({ "metadata": { "name": name } })).unwrap();
+        nodes.create(&PostParams::default(), &named("a")).await.unwrap();
+        let seen = Notify::new();
+        let judge = |node: Option<&k8s_openapi::api::core::v1::Node>| {
+            seen.notify_one();
+            let labels = node.and_then(|node| node.metadata.labels.clone()).unwrap_or_default();
+            expect(!labels.contains_key("x"), || "it has the label")
+        };
+        let label = async |value: Value| {
+            let patch = Patch::Merge(json!({ "metadata": { "labels": { "x": value } } }));
+            nodes.patch("a", &PatchParams::default(), &patch).await.unwrap();
+        };
+        // Between two looks, both.
+        let for_a_moment = async {
+            seen.notified().await;
+            label(json!("1")).await;
+            label(Value::Null).await;
+        };
+        let end = Instant::now() + Duration::from_secs(10);
+        let (judged, ()) = tokio::join!(versions(&nodes, "a", end, judge), for_a_moment);
+        assert_eq!(judged.unwrap_err().to_string(), "wrong: it has the label");
+        let soon = Instant::now() + Duration::from_millis(20);
+        assert!(versions(&nodes, "a", soon, judge).await.is_ok());
     }
 }
