@@ -52,6 +52,9 @@ pub async fn conclude(
         extra.evidence = written;
         extra.notes.extend(lost.into_iter().map(|why| format!("evidence is missing: {why}")));
     }
+    if let Err(why) = lab.sealed.look_at_processes(&lab.plan.workload) {
+        extra.fault(format!("the lab's processes cannot be looked at: {why}"));
+    }
     if !lab.plan.args.keep {
         let late = || Err(format!("it did not end within {END:?}"));
         match timeout(END, world.end()).await.unwrap_or_else(|_| late()) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The files that a run in a sandbox executes: the product's, copied once, and the lab's own program of pods. Copies are hashed as they are
 //! written, and lie on file systems that are read-only from then on. A product that is root beside them can undo that; so it is looked at
-//! after each scenario whether they are the same files, and at the end of the run whether they have the same content.
+//! after each scenario whether they are the same files and whether the lab's processes run them (`tampered`), and at the end of the run whether they
+//! have the same content.
 
 use std::fmt;
 use std::fs::{self, Metadata, Permissions};
+use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::{Context as _, ensure};
 use data_encoding::HEXLOWER;
@@ -15,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::drawn::Drawn;
 use crate::plan::Sut;
+use crate::tampered;
 use crate::verdict::{Record, StepKind, Verdict};
 
 /// Where the product's copies are, and the lab's, unless the run draws names.
@@ -23,7 +27,11 @@ const OWN: &str = "cnilab-own";
 
 /// Files that must stay what they are.
 #[derive(Debug, Default)]
-pub struct Sealed(Vec<Seal>);
+pub struct Sealed {
+    files: Vec<Seal>,
+    /// A process of the lab that somebody has meddled with, once that was seen.
+    tampered: OnceLock<Broken>,
+}
 
 /// A file, as it was when the run began.
 #[derive(Debug)]
@@ -50,7 +58,7 @@ impl Identity {
     }
 }
 
-/// A file that is not what it was.
+/// A file, or a process of it, that is not what it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
     path: PathBuf,
@@ -93,13 +101,28 @@ impl Sealed {
         workload.clone_from(&seal.path);
         seals.push(seal);
         own.close()?;
-        Ok(Self(seals))
+        Ok(Self { files: seals, tampered: OnceLock::new() })
     }
 
-    /// The first file that somebody wrote to or replaced, by its inode: for a look after each scenario.
+    /// Looks at the lab's processes of this program, while those of a scenario live.
+    ///
+    /// # Errors
+    /// They cannot be looked at.
+    pub fn look_at_processes(&self, program: &Path) -> io::Result<()> {
+        // Without a sandbox there is no process of the lab beside the product's.
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        if let Some(what) = tampered::look(program)? {
+            let _earlier = self.tampered.set(Broken { path: program.to_owned(), what });
+        }
+        Ok(())
+    }
+
+    /// The first file that somebody wrote to or replaced, by its inode, or a process that was meddled with: for a look after each scenario.
     #[must_use]
     pub fn touched(&self) -> Option<Broken> {
-        self.0.iter().find_map(|seal| {
+        let file = self.files.iter().find_map(|seal| {
             let found = fs::metadata(&seal.path).map(|found| Identity::of(&found));
             let what = match found {
                 Ok(found) if found == seal.identity => return None,
@@ -107,14 +130,15 @@ impl Sealed {
                 Err(error) => format!("could not be looked at ({error})"),
             };
             Some(Broken { path: seal.path.clone(), what })
-        })
+        });
+        file.or_else(|| self.tampered.get().cloned())
     }
 
     /// The first file that is not what it was, by inode and by content: for the end of a run.
     #[must_use]
     pub fn broken(&self) -> Option<Broken> {
         self.touched().or_else(|| {
-            self.0.iter().find_map(|seal| {
+            self.files.iter().find_map(|seal| {
                 let is_same = fs::read(&seal.path).is_ok_and(|bytes| digest(&bytes) == seal.sha256);
                 (!is_same).then(|| Broken { path: seal.path.clone(), what: "has another content".to_owned() })
             })
@@ -180,7 +204,8 @@ mod tests {
     fn sealed(path: &Path) -> Sealed {
         let identity = Identity::of(&fs::metadata(path).unwrap());
         let sha256 = digest(&fs::read(path).unwrap());
-        Sealed(vec![Seal { path: path.to_owned(), sha256, identity }])
+        let files = vec![Seal { path: path.to_owned(), sha256, identity }];
+        Sealed { files, tampered: OnceLock::new() }
     }
 
     #[test]
@@ -217,7 +242,7 @@ mod tests {
         let path = directory.path().join("workload");
         fs::write(&path, "program").unwrap();
         let mut sealed = sealed(&path);
-        sealed.0[0].sha256 = digest(b"what it was");
+        sealed.files[0].sha256 = digest(b"what it was");
         assert_eq!(sealed.touched(), None);
         assert_eq!(sealed.broken().map(|broken| broken.what), Some("has another content".to_owned()));
     }

@@ -120,7 +120,7 @@ fn inconclusive_by(does: &str, named: &str) {
     let (run, product) = (Run::new(), hostile(does));
     let output = run.command(product.path()).output().unwrap();
     let all = verdicts(&run.report());
-    let is_named = |why: &str| why.contains(&format!("{named} was written to or replaced"));
+    let is_named = |why: &str| why.contains(named);
     assert!(all.iter().all(|(verdict, why)| verdict == "inconclusive" && is_named(why)), "{all:?}");
     if !all.is_empty() {
         assert_eq!(output.status.code(), Some(3));
@@ -129,12 +129,22 @@ fn inconclusive_by(does: &str, named: &str) {
 
 #[test]
 fn a_product_that_touches_the_labs_program_makes_the_run_inconclusive() {
-    inconclusive_by("touch", "/run/cnilab-own/workload");
+    inconclusive_by("touch", "/run/cnilab-own/workload was written to or replaced");
 }
 
 #[test]
 fn a_product_that_replaces_itself_makes_the_run_inconclusive() {
-    inconclusive_by("replace", "/run/cnilab-product/istio-cni");
+    inconclusive_by("replace", "/run/cnilab-product/istio-cni was written to or replaced");
+}
+
+#[test]
+fn a_product_that_traces_a_process_of_the_lab_makes_the_run_inconclusive() {
+    inconclusive_by("trace", "/run/cnilab-own/workload was traced by");
+}
+
+#[test]
+fn a_product_that_writes_to_the_code_of_a_process_of_the_lab_makes_the_run_inconclusive() {
+    inconclusive_by("patch", "/run/cnilab-own/workload was written to in memory");
 }
 
 #[test]

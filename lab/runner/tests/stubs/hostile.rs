@@ -3,7 +3,8 @@
 //! `tests/fooled.rs` compiles it with what it does in `DOES`.
 
 use std::ffi::{CString, c_char, c_ulong, c_void};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, exit};
@@ -11,6 +12,7 @@ use std::{env, fs, io};
 
 const MS_REMOUNT: c_ulong = 32;
 const S_IFBLK: u32 = 0o060_000;
+const PTRACE_SEIZE: u32 = 0x4206;
 
 unsafe extern "C" {
     fn mount(
@@ -21,6 +23,10 @@ unsafe extern "C" {
         data: *const c_void,
     ) -> i32;
     fn mknod(path: *const c_char, mode: u32, device: u64) -> i32;
+    fn ptrace(request: u32, process: i32, address: *mut c_void, data: *mut c_void) -> i64;
+    fn fork() -> i32;
+    fn dup2(from: i32, to: i32) -> i32;
+    fn pause() -> i32;
 }
 
 fn main() {
@@ -30,6 +36,8 @@ fn main() {
             "disk" => disk(),
             "touch" => touch().unwrap_or_else(|error| fail(&format!("touched nothing: {error}"))),
             "replace" => replace().unwrap_or_else(|error| fail(&format!("replaced nothing: {error}"))),
+            "trace" => trace(),
+            "patch" => patch().unwrap_or_else(|error| fail(&format!("patched nothing: {error}"))),
             other => fail(other),
         }
     }
@@ -70,6 +78,37 @@ fn disk() {
     if unsafe { mknod(path.as_ptr(), S_IFBLK | 0o600, 8 << 8) } == 0 {
         fail(&format!("{at} is a disk"));
     }
+}
+
+/// Leaves a child behind that traces the node's first process, which is the lab's.
+fn trace() {
+    // SAFETY: this process has one thread.
+    if unsafe { fork() } != 0 {
+        return;
+    }
+    let nowhere = fs::File::options().write(true).open("/dev/null").unwrap();
+    let none = std::ptr::null_mut();
+    // SAFETY: seizing takes neither address nor data, the descriptors are this process' own.
+    unsafe {
+        dup2(nowhere.as_raw_fd(), 1);
+        dup2(nowhere.as_raw_fd(), 2);
+        ptrace(PTRACE_SEIZE, 1, none, none);
+        loop {
+            pause();
+        }
+    }
+}
+
+/// Writes to the code of the node's first process, and puts back what was there.
+fn patch() -> io::Result<()> {
+    let maps = fs::read_to_string("/proc/1/maps")?;
+    let code = maps.lines().find(|line| line.contains("r-xp")).unwrap();
+    let at = u64::from_str_radix(code.split('-').next().unwrap(), 16).unwrap();
+    let memory = fs::File::options().read(true).write(true).open("/proc/1/mem")?;
+    let mut byte = [0];
+    memory.read_exact_at(&mut byte, at)?;
+    memory.write_all_at(&[!byte[0]], at)?;
+    memory.write_all_at(&byte, at)
 }
 
 /// Makes the lab's program, to which the network's first plugin is a link, writable for everybody.
