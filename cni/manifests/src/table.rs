@@ -148,6 +148,11 @@ table! {
         "warn",
         "Pods of the mesh in a guest (Kata Containers, gVisor), whose packets meet no rules. warn: they start, with an event; refuse: they do not start",
     ).flag("millrace-sandboxed-runtimes").in_config_map();
+    RUNTIME_ANNOTATIONS = switch(
+        "runtimeAnnotations",
+        "true",
+        "containerd and CRI-O tell the plugin a pod's annotations: a pod without sidecar.istio.io/status starts without agent and API server",
+    ).flag("millrace-runtime-annotations").starts("false").in_config_map();
     IPTABLES_TOOLS = switch(
         "iptablesTools",
         "false",

@@ -10,7 +10,7 @@ use protocol::log::{APPLY_MICROS, AddEnd, FACTS_MICROS};
 use protocol::netconf::{NetConf, SandboxedRuntimes};
 use protocol::result::CniResult;
 use redirect::Enrolment;
-use redirect::skip::{NamedPod, SkipReason, precheck};
+use redirect::skip::{NamedPod, SkipReason, by_call};
 
 use crate::api::Patience;
 use crate::apply::{self, Site};
@@ -36,7 +36,7 @@ fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, 
     let asked_at = call.clock.now();
     let result = result(conf)?;
     let pod = NamedPod { name: &key.name, namespace: &key.namespace };
-    let asked = match precheck(pod, conf.into()) {
+    let asked = match by_call(pod, conf) {
         Some(reason) => Err(reason),
         // The agent looks the pod up while we look at the namespace.
         None => Ok(gather::ask(call, conf, &key, &Patience::ADD)),

@@ -7,7 +7,7 @@ use protocol::args::CniArgs;
 use protocol::error::{CniError, Code};
 use protocol::netconf::NetConf;
 use redirect::Enrolment;
-use redirect::skip::{NamedPod, precheck};
+use redirect::skip::{NamedPod, by_call};
 
 use crate::api::Patience;
 use crate::apply::{DRY_RUN, dry_run};
@@ -47,7 +47,7 @@ fn verdict(call: &mut Call<'_>, stdin: &[u8]) -> Verdict {
     call.configure(&conf);
     let key = call.pod_key(args);
     let pod = NamedPod { name: &key.name, namespace: &key.namespace };
-    if precheck(pod, (&conf).into()).is_some() {
+    if by_call(pod, &conf).is_some() {
         return Verdict::Fine;
     }
     if let Some(path) = dry_run(call.env) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The network configuration on stdin: what every command needs ([`Header`]) and the whole of it ([`NetConf`]).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::env::Command;
 use crate::error::CniError;
@@ -16,6 +19,9 @@ pub use header::Header;
 pub use paths::BACKEND_RECORD;
 
 use header::undecodable;
+
+/// The capability by which containerd and CRI-O hand a pod's annotations to a plugin whose `capabilities` have it, in `runtimeConfig`.
+pub const POD_ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 
 /// Log threshold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,6 +105,8 @@ pub struct NetConf {
     pub status_gate: StatusGate,
     /// `millrace_sandboxed_runtimes`; a value that this build does not know is [`SandboxedRuntimes::Warn`].
     pub sandboxed_runtimes: SandboxedRuntimes,
+    /// Annotations of the pod, as the runtime has them from the kubelet ([`POD_ANNOTATIONS`]); None if it hands none, or anything but texts.
+    pub pod_annotations: Option<BTreeMap<String, String>>,
     /// Keys of older installers.
     pub old: OldKeys,
 }
@@ -112,6 +120,7 @@ const KEYS: &[&str] = &[
     "ipam",
     "dns",
     "prevResult",
+    "runtimeConfig",
     "cni.dev/valid-attachments",
     "plugin_log_level",
     "log_level",
@@ -165,6 +174,7 @@ impl NetConf {
         let pod_namespace = fields.string("pod_namespace")?;
         let native_nftables = fields.boolean("native_nftables")?;
         fields.boolean("enable_ambient_detection_retry")?;
+        let pod_annotations = annotations(fields.take("runtimeConfig"));
         Ok(Self {
             header,
             prev_result: None,
@@ -186,9 +196,15 @@ impl NetConf {
                 "refuse" => SandboxedRuntimes::Refuse,
                 _ => SandboxedRuntimes::Warn,
             },
+            pod_annotations,
             old,
         })
     }
+}
+
+/// Nothing in `runtimeConfig` is an error: upstream's plugin does not read it.
+fn annotations(mut runtime: Value) -> Option<BTreeMap<String, String>> {
+    serde_json::from_value(runtime.get_mut(POD_ANNOTATIONS)?.take()).ok()
 }
 
 impl OldKeys {
@@ -261,6 +277,7 @@ mod tests {
             "exclude_namespaces": ["kube-system"], "pod_namespace": "istio-system", "native_nftables": true,
             "enable_ambient_detection_retry": true, "millrace_backend": "nft", "millrace_status_gate": "agent", "millrace_iptables_deadline_seconds": 3,
             "millrace_sandboxed_runtimes": "refuse",
+            "runtimeConfig": {"portMappings": [], "io.kubernetes.cri.pod-annotations": {"a": "b"}},
             "cni.dev/valid-attachments": [{"containerID": "c", "ifname": "eth0"}],
         }))
         .unwrap();
@@ -278,9 +295,24 @@ mod tests {
             iptables_deadline: Some(Duration::from_secs(3)),
             status_gate: StatusGate::Agent,
             sandboxed_runtimes: SandboxedRuntimes::Refuse,
+            pod_annotations: Some(BTreeMap::from([("a".to_owned(), "b".to_owned())])),
             old: OldKeys::default(),
         };
         assert_eq!(conf, want);
+    }
+
+    #[test]
+    fn what_a_runtime_hands_that_are_no_annotations_is_nothing() {
+        for runtime in [
+            json!(7),
+            json!({}),
+            json!({"io.kubernetes.cri.pod-annotations": null}),
+            json!({"io.kubernetes.cri.pod-annotations": ["a"]}),
+            json!({"io.kubernetes.cri.pod-annotations": {"a": 1}}),
+        ] {
+            let conf = parse(&json!({"runtimeConfig": runtime})).unwrap();
+            assert_eq!(conf.pod_annotations, None, "{runtime}");
+        }
     }
 
     #[test]

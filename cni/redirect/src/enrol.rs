@@ -17,7 +17,7 @@ pub use crate::skip::SkipReason;
 /// Label, and annotation, by which a pod asks for injection or refuses it.
 const INJECT: &str = "sidecar.istio.io/inject";
 /// The injector's mark on a pod.
-const STATUS: &str = "sidecar.istio.io/status";
+pub(crate) const STATUS: &str = "sidecar.istio.io/status";
 
 /// Decision on a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]

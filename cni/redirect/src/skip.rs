@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Why a pod is left alone, and the part of that decision that needs nothing but the call's arguments.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use protocol::netconf::NetConf;
 use protocol::pod::Metadata;
+
+use crate::enrol::STATUS;
 
 /// Reason to skip a pod. None of these is an error.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -130,9 +133,39 @@ pub fn precheck(pod: NamedPod<'_>, exclusions: Exclusions<'_>) -> Option<SkipRea
         .then(|| SkipReason::ExcludedNamespace { namespace: pod.namespace.to_owned() })
 }
 
+/// Decides by what the call alone says, the pod's annotations included where the runtime hands them over: no pod that was not injected needs an agent or an
+/// API server to start. With both away that is what lets an admission webhook start without which no agent's pod is admitted.
+#[must_use]
+pub fn by_call(pod: NamedPod<'_>, conf: &NetConf) -> Option<SkipReason> {
+    precheck(pod, conf.into()).or_else(|| conf.pod_annotations.as_ref().and_then(uninjected))
+}
+
+/// The kubelet's mark on each pod that it runs, whoever told it of the pod (`ConfigSourceAnnotationKey`).
+const OF_KUBELET: &str = "kubernetes.io/config.source";
+
+/// Annotations that are the kubelet's have the injector's mark or the pod is none of the mesh. Others prove nothing: `crictl` hands what its user wrote.
+fn uninjected(annotations: &BTreeMap<String, String>) -> Option<SkipReason> {
+    let is_whole = annotations.contains_key(OF_KUBELET);
+    (is_whole && !annotations.contains_key(STATUS)).then_some(SkipReason::NotInjected)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pod_without_the_injector_s_mark_is_told_by_the_kubelet_s_annotations_alone() {
+        let of = |keys: &[&str]| keys.iter().map(|key| ((*key).to_owned(), String::new())).collect();
+        for (keys, skipped) in [
+            (&["kubernetes.io/config.source"][..], true),
+            (&["kubernetes.io/config.source", "sidecar.istio.io/status"], false),
+            (&["sidecar.istio.io/status"], false),
+            (&["app"], false),
+            (&[], false),
+        ] {
+            assert_eq!(uninjected(&of(keys)).is_some(), skipped, "{keys:?}");
+        }
+    }
 
     fn code(name: &str, namespace: &str) -> Option<&'static str> {
         let namespaces = ["kube-system".to_owned(), "istio-system".to_owned()];

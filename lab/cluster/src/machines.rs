@@ -42,6 +42,12 @@ pub trait Machines: Send + Sync {
     /// Restarts a node: processes, namespaces and what is in `/run` are lost, and returns when its kubelet is up again.
     async fn reboot(&self, node: &str, configuration: Configuration) -> Result<(), LabError>;
 
+    /// Ends all pods of a node as its kubelet does before a machine is turned off (`GracefulNodeShutdown`): their objects stay, as those of pods that
+    /// failed. [`Machines::reboot`] turns it on again.
+    async fn shut_down(&self, _node: &str) -> Result<(), LabError> {
+        Err(LabError::unsupported("this tier", "a node that shuts down: nobody tells its kubelet"))
+    }
+
     /// Restarts the container runtime of a node; pods run on.
     async fn restart_runtime(&self, node: &str) -> Result<(), LabError>;
 

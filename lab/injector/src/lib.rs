@@ -35,4 +35,4 @@ mod workload;
 pub use config::{Config, Mode, Placement, Platform, Programming, Provider};
 pub use error::InjectError;
 pub use inject::inject;
-pub use review::answer;
+pub use review::{allowed, answer};

@@ -23,6 +23,10 @@ use crate::sandbox::Sandbox;
 use crate::slot::{Parts, Slot, Stage};
 use crate::volumes;
 
+/// Reason and message of a pod that a graceful shutdown ended, and of one that came too late (`pkg/kubelet/nodeshutdown/nodeshutdown_manager.go`).
+const TERMINATED: (&str, &str) = ("Terminated", "Pod was terminated in response to imminent node shutdown.");
+const REJECTED: (&str, &str) = ("NodeShutdown", "Pod was rejected as the node is shutting down.");
+
 impl NetnsNode {
     /// Ends a pod: containers, chain, namespace; then its object goes. A chain that fails is asked again, and the pod stays as long, if
     /// the kubelet is one that tries again and nobody is in a hurry.
@@ -102,6 +106,65 @@ impl NetnsNode {
         left
     }
 
+    /// Ends a pod, whose object stays as that of a pod that failed, with this reason and message.
+    ///
+    /// # Errors
+    /// The API server refuses its status.
+    pub(crate) async fn fail(
+        &self,
+        slot: &Arc<Slot>,
+        ending: Ending,
+        (reason, message): (&str, &str),
+    ) -> Result<(), Error> {
+        slot.end();
+        let mut parts = slot.parts.lock().await;
+        containers::end(parts.containers.iter(), ending).await;
+        let mut last = self.last_status(slot, &mut parts);
+        parts.containers.clear();
+        if let Some(sandbox) = parts.sandbox.take()
+            && let Err(error) = sandbox.remove(&self.chain).await
+        {
+            self.leave(
+                format!("failed to remove the sandbox of pod {}: {error}", slot.plan.pod.name),
+                &error,
+            );
+        }
+        parts.credentials = None;
+        (last["status"]["phase"], last["status"]["reason"]) = (json!("Failed"), json!(reason));
+        last["status"]["message"] = json!(message);
+        self.tell_status(&slot.plan.pod, last).await
+    }
+
+    /// Ends all pods as a kubelet does before its machine is turned off (`pkg/kubelet/nodeshutdown`): those that are not critical, then the others, each
+    /// within its own grace period. They have failed for good; their controllers make others, which the kubelet rejects until the node has rebooted. Here it
+    /// does so when it has.
+    ///
+    /// # Errors
+    /// The API server refuses a pod's status.
+    pub async fn shut_down(&self) -> Result<(), Error> {
+        self.is_down.send_replace(true);
+        let (critical, others): (Vec<_>, Vec<_>) =
+            self.slots().into_iter().partition(|slot| slot.plan.is_critical);
+        for pods in [others, critical] {
+            let all = pods.iter().map(|slot| self.fail(slot, Ending::Graceful(slot.plan.grace), TERMINATED));
+            join_all(all).await.into_iter().collect::<Result<(), _>>()?;
+        }
+        Ok(())
+    }
+
+    /// Rejects a pod that came while the node was shutting down, once it is up again. True if it did.
+    pub(crate) async fn rejects(&self, slot: &Arc<Slot>) -> bool {
+        let mut is_down = self.is_down.subscribe();
+        if !*is_down.borrow_and_update() {
+            return false;
+        }
+        // The sender lives in `self`.
+        let _ = is_down.wait_for(|is_down| !is_down).await;
+        // Whoever deleted it meanwhile wants no status of it.
+        let _ = self.fail(slot, Ending::Kill, REJECTED).await;
+        true
+    }
+
     /// Ends everything that runs at once, and forgets what was in memory: namespaces, what is below `/run`, and the configuration if it
     /// is lost. Plugins and the runtime's cache stay. Then the runtime starts, the kubelet tells of another boot, and starts its pods
     /// again.
@@ -131,6 +194,7 @@ impl NetnsNode {
         self.forget_network();
         self.learn_network().await;
         self.boots.fetch_add(1, Ordering::Relaxed);
+        self.is_down.send_replace(false);
         let status = json!({ "status": self.machine_status() });
         write_status(&self.access.client, ("Node", "", &self.name), status).await
     }

@@ -37,6 +37,9 @@ type Tries = BTreeMap<String, u32>;
 pub async fn live(node: Arc<NetnsNode>, slot: Arc<Slot>) {
     let mut ending = slot.ending();
     pace::late(&node.options.chaos, Actor::Kubelet).await;
+    if node.rejects(&slot).await {
+        return;
+    }
     node.start(&slot).await;
     let mut tries = Tries::new();
     while !slot.is_ending() {

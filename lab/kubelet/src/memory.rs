@@ -5,18 +5,17 @@
 //! (`evictPod` and `IsCriticalPod`), and stays in the API as a pod that failed. The real one evicts one pod at a look, every 10 s, in an order of
 //! its own; here all go at once.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use cluster::Memory;
 use serde_json::{Value, json};
 
-use crate::containers::{self, Ending};
+use crate::containers::Ending;
 use crate::controllers::actions::write_status;
 use crate::error::Error;
 use crate::node::NetnsNode;
-use crate::slot::Slot;
 
+const EVICTED: &str = "Evicted";
 const WHY: &str = "The node was low on resource: memory. Threshold quantity: 1Pi, available: 4Gi. ";
 
 impl NetnsNode {
@@ -29,7 +28,8 @@ impl NetnsNode {
         self.report_conditions().await?;
         if memory == Memory::Short {
             for slot in self.slots().iter().filter(|slot| !slot.plan.is_critical) {
-                self.evict(slot).await?;
+                self.tell(&slot.plan, EVICTED, WHY).await;
+                self.fail(slot, Ending::Kill, (EVICTED, WHY)).await?;
             }
         }
         Ok(())
@@ -50,26 +50,5 @@ impl NetnsNode {
         let memory =
             json!({ "type": "MemoryPressure", "status": status, "reason": reason, "message": message });
         json!([memory, self.network().condition()])
-    }
-
-    async fn evict(&self, slot: &Arc<Slot>) -> Result<(), Error> {
-        slot.end();
-        self.tell(&slot.plan, "Evicted", WHY).await;
-        let mut parts = slot.parts.lock().await;
-        containers::end(parts.containers.iter(), Ending::Kill).await;
-        let mut last = self.last_status(slot, &mut parts);
-        parts.containers.clear();
-        if let Some(sandbox) = parts.sandbox.take()
-            && let Err(error) = sandbox.remove(&self.chain).await
-        {
-            self.leave(
-                format!("failed to remove the sandbox of pod {}: {error}", slot.plan.pod.name),
-                &error,
-            );
-        }
-        parts.credentials = None;
-        (last["status"]["phase"], last["status"]["reason"]) = (json!("Failed"), json!("Evicted"));
-        last["status"]["message"] = json!(WHY);
-        self.tell_status(&slot.plan.pod, last).await
     }
 }

@@ -70,6 +70,8 @@ pub struct NetnsNode {
     seen: watch::Sender<()>,
     pub(crate) network: Mutex<Network>,
     pub(crate) is_short_of_memory: AtomicBool,
+    /// It shuts down, or is turned off.
+    pub(crate) is_down: watch::Sender<bool>,
     pub(crate) leftovers: Mutex<Leftovers>,
     /// Output of pods that are gone.
     past: Mutex<Past>,
@@ -140,6 +142,7 @@ impl NetnsNode {
             seen: watch::Sender::default(),
             network: Mutex::default(),
             is_short_of_memory: AtomicBool::default(),
+            is_down: watch::Sender::new(false),
             leftovers: Mutex::default(),
             past: Mutex::default(),
             view,

@@ -36,6 +36,10 @@ impl Machines for NetnsCluster {
         Ok(node.reboot(configuration).await?)
     }
 
+    async fn shut_down(&self, name: &str) -> Result<(), LabError> {
+        Ok(self.node_of(name)?.shut_down().await?)
+    }
+
     async fn restart_runtime(&self, name: &str) -> Result<(), LabError> {
         Ok(self.node_of(name)?.restart_runtime().await?)
     }

@@ -19,8 +19,10 @@ use crate::pod::{Plan, Users};
 use crate::process::{Process, Program};
 use crate::view::View;
 
-/// The capability by which containerd hands a pod's annotations to plugins.
+/// The capability by which containerd (`cni.WithCapability`, sandbox_run.go) and CRI-O (`newPodNetwork`, sandbox_network.go) hand a pod's annotations to plugins.
 const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
+/// The kubelet's annotation of each pod that it runs (`ConfigSourceAnnotationKey`).
+const OF_KUBELET: &str = "kubernetes.io/config.source";
 
 /// Paths for sandboxes.
 #[derive(Debug)]
@@ -190,7 +192,10 @@ fn attachment(plan: &Plan, attempt: u32, netns: &Path) -> Attachment {
     let passed = args.into_iter().filter(|(_, value)| !value.is_empty());
     let args = passed.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     let annotations = plan.annotations.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
-    let capabilities = BTreeMap::from([(ANNOTATIONS.to_owned(), Value::Object(annotations.collect()))]);
+    // The kubelet's own, which a static pod's file has already.
+    let own = [(OF_KUBELET.to_owned(), Value::from("api"))];
+    let annotations = own.into_iter().chain(annotations).collect();
+    let capabilities = BTreeMap::from([(ANNOTATIONS.to_owned(), Value::Object(annotations))]);
     Attachment {
         container_id,
         netns: netns.display().to_string(),

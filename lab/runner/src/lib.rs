@@ -10,7 +10,7 @@
 //! | [`chart`] | what the program under test would have an operator apply |
 //! | [`plan`], [`sandbox`] | what is decided outside; the namespaces that it is done in |
 //! | [`drawn`] | names and addresses that a run draws by its seed |
-//! | [`sealed`], [`alone`] | the files that a run executes and that nobody may change; the product's programs that the lab itself calls |
+//! | [`sealed`], [`tampered`], [`alone`] | the files that a run executes and that nobody may change, nor their processes; the product's programs that the lab itself calls |
 //! | [`catalogue`], [`back_ends`], [`list`] | features found, parsed, played on every back end, selected, listed |
 //! | [`names`] | ids of scenarios that survive edits, and former ones |
 //! | [`probe`], [`doctor`] | what the environment can do, with evidence |
@@ -24,7 +24,7 @@
 //! | `directory`, `journal`, `salvage`, `redact` | where and how that is written, whatever ends the run; what never leaves |
 //! | [`steps`], [`tier`], [`pod`] | the steps and the world that they act on |
 //! | [`exposure`] | what of a pod got past its rules |
-//! | [`istiod`] | the objects that make a cluster inject pods |
+//! | [`istiod`], [`guard`] | the objects that make a cluster inject pods; those of a policy agent that has to admit them |
 //! | [`sweep`] | situations x policies as data, and the table of what was measured |
 //! | [`truth`] | the binaries under test as the truth table calls them |
 //! | [`vocabulary`] | every step, its description and an example |
@@ -49,6 +49,7 @@ pub mod errors;
 pub mod evidence;
 pub mod exit;
 pub mod exposure;
+pub mod guard;
 pub mod immutable;
 pub mod istiod;
 pub mod junit;
@@ -79,6 +80,7 @@ pub mod stress;
 pub mod suite;
 pub mod sut;
 pub mod sweep;
+pub mod tampered;
 pub mod tier;
 pub mod truth;
 pub mod up;

@@ -5,13 +5,14 @@
 pub const MILLRACE: &str = "millrace";
 
 /// Words of steps about what only Millrace has.
-const OWN: [&str; 29] = [
+const OWN: [&str; 30] = [
     // Settings, metrics and annotations of its own.
     "millrace",
     "MILLRACE_RAISE_CNI_VERSION",
     "EvictUnredirectedPod",
     "SandboxedRuntime",
     "sandboxed runtimes",
+    "policy agent",
     // Choice of a back end.
     "back end",
     "--backend",

@@ -6,7 +6,7 @@ use std::env;
 use std::future::pending;
 use std::sync::Arc;
 
-use ::injector::{Config, Placement, Programming, answer};
+use ::injector::{Config, Placement, Programming, allowed, answer};
 use anyhow::Context as _;
 use bytes::Bytes;
 use clap::Args;
@@ -19,6 +19,7 @@ use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
@@ -100,15 +101,18 @@ async fn connection(stream: TcpStream, tls: TlsAcceptor, mesh: Arc<Config>) {
 }
 
 async fn reply(request: Request<Incoming>, mesh: Arc<Config>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let inject = request.uri().path() == "/inject";
-    let review = match request.into_body().collect().await {
-        Ok(body) if inject => serde_json::from_slice(&body.to_bytes()).ok(),
+    let reply: Option<fn(&Value, &Config) -> Value> = match request.uri().path() {
+        "/inject" => Some(answer),
+        // A policy agent's, which admits what it is asked about.
+        "/validate" => Some(|review, _| allowed(review)),
         _ => None,
     };
-    let (code, body) = match review {
-        _ if !inject => (StatusCode::NOT_FOUND, Bytes::new()),
-        None => (StatusCode::BAD_REQUEST, Bytes::from_static(b"no AdmissionReview")),
-        Some(review) => (StatusCode::OK, Bytes::from(answer(&review, &mesh).to_string())),
+    let review = request.into_body().collect().await.ok();
+    let review = review.and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
+    let (code, body) = match (reply, review) {
+        (None, _) => (StatusCode::NOT_FOUND, Bytes::new()),
+        (Some(_), None) => (StatusCode::BAD_REQUEST, Bytes::from_static(b"no AdmissionReview")),
+        (Some(reply), Some(review)) => (StatusCode::OK, Bytes::from(reply(&review, &mesh).to_string())),
     };
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = code;

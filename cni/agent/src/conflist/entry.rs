@@ -2,7 +2,7 @@
 //! Our entry: what the plugin is told, generated from the settings or made of the operator's template.
 
 use netfilter::Wish;
-use protocol::netconf::NetConf;
+use protocol::netconf::{NetConf, POD_ANNOTATIONS};
 use serde_json::{Map, Value, json};
 
 use super::OUR_TYPE;
@@ -129,6 +129,9 @@ fn generated(settings: &Settings) -> Result<Map<String, Value>, EntryError> {
     }
     if entry.refuses_sandboxed {
         keys["millrace_sandboxed_runtimes"] = "refuse".into();
+    }
+    if entry.runtime_annotations {
+        keys["capabilities"] = json!({ POD_ANNOTATIONS: true });
     }
     Ok(keys.as_object_mut().map(std::mem::take).unwrap_or_default())
 }

@@ -35,6 +35,8 @@ pub struct EntrySettings {
     pub backend: Wish,
     /// `millrace_sandboxed_runtimes: refuse`; left out otherwise.
     pub refuses_sandboxed: bool,
+    /// The runtime hands a pod's annotations to the plugin.
+    pub runtime_annotations: bool,
 }
 
 impl Reader<'_> {
@@ -50,6 +52,7 @@ impl Reader<'_> {
             status_gate: self.read(&table::STATUS_GATE, kind::gate, false),
             backend: self.read(&table::BACKEND, kind::backend, netfilter::Wish::Auto),
             refuses_sandboxed: self.read(&table::SANDBOXED_RUNTIMES, kind::sandboxed, false),
+            runtime_annotations: self.boolean(&table::RUNTIME_ANNOTATIONS),
         }
     }
 }

@@ -4,9 +4,11 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use cluster::condition::is_ready;
 use cluster::{PodName, PodStart, SYSTEM_NAMESPACE};
 use cucumber::{given, then, when};
 
+use crate::guard;
 use crate::istiod::{self, FailurePolicy};
 use crate::pod::Pod;
 use crate::steps::pod_security::label_namespace;
@@ -50,6 +52,49 @@ async fn down(world: &mut LabWorld) -> Step {
 #[when("istiod is back")]
 async fn back(world: &mut LabWorld) -> Step {
     run(world, &[]).await
+}
+
+/// A policy agent, which knows of no mesh.
+#[given("no pod is admitted without a policy agent, whose own pods are on the pods' network")]
+async fn guarded(world: &mut LabWorld) -> Step {
+    let tier = world.cluster().await?;
+    let (authority, identity) = (tier.issuer()?.ca(), tier.issuer()?.issue(&guard::names(), None)?);
+    for object in guard::installed(&identity) {
+        world.apply(object).await?;
+    }
+    guard_is_up(world, SOON).await?;
+    world.apply(guard::webhook(&authority)).await
+}
+
+#[then(regex = r"^the policy agent comes up within (\d+) s$")]
+async fn guard_comes_up(world: &mut LabWorld, seconds: u64) -> Step {
+    guard_is_up(world, Duration::from_secs(seconds)).await
+}
+
+/// As their kubelets tell it.
+#[then(regex = r"^the policy agent's pods do not start: (.+)$")]
+async fn guard_waits(world: &mut LabWorld, wanted: String) -> Step {
+    eventually(world, SOON, async |world| {
+        let events = world.cluster().await?.items(guard::EVENTS).await?;
+        let failed = events.iter().filter(|event| event["reason"] == "FailedCreatePodSandBox");
+        let mut messages = failed.filter_map(|event| event["message"].as_str());
+        match messages.find(|message| message.contains(&wanted)) {
+            Some(_) => Ok(()),
+            None => Err(Stop::wrong(format!("none of {} events says so", events.len()))),
+        }
+    })
+    .await
+}
+
+async fn guard_is_up(world: &mut LabWorld, deadline: Duration) -> Step {
+    eventually(world, deadline, async |world| {
+        let pods = world.cluster().await?.items(guard::PODS).await?;
+        match pods.iter().find(|pod| is_ready(pod)) {
+            Some(_) => Ok(()),
+            None => Err(Stop::wrong(format!("none of its {} pods is ready", pods.len()))),
+        }
+    })
+    .await
 }
 
 async fn install(world: &mut LabWorld, policy: FailurePolicy) -> Step {

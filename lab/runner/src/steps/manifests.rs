@@ -101,6 +101,15 @@ async fn rendered_with(world: &mut LabWorld, arguments: String) -> Step {
     Ok(())
 }
 
+/// By whoever may do everything.
+#[when("what was rendered is applied")]
+async fn applied(world: &mut LabWorld) -> Step {
+    for object in objects(world)? {
+        world.apply(object).await?;
+    }
+    Ok(())
+}
+
 fn objects(world: &LabWorld) -> Result<Vec<Value>, Stop> {
     let answer = world.answer()?;
     if answer.exit != Some(0) {

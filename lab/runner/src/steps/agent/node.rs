@@ -87,6 +87,23 @@ async fn reboots(world: &mut LabWorld) -> Step {
     Ok(tier.machines()?.reboot(&name, world.node.configuration).await?)
 }
 
+/// Each kubelet ends its pods, whose objects stay as those of pods that failed (`GracefulNodeShutdown`); then all machines are turned on again.
+#[when("all nodes shut down, and are turned on again")]
+async fn shut_down(world: &mut LabWorld) -> Step {
+    let tier = world.cluster().await?;
+    let names: Vec<_> = tier.nodes().into_iter().map(|node| node.name().to_owned()).collect();
+    for name in &names {
+        tier.machines()?.shut_down(name).await?;
+    }
+    world.starts.clear();
+    world.agent.former = agents(world).await?.iter().flat_map(containers).cloned().collect();
+    exposure::begin_anew(world);
+    for name in &names {
+        tier.machines()?.reboot(name, world.node.configuration).await?;
+    }
+    Ok(())
+}
+
 /// The chain's last DEL of it succeeded, with every plugin of the list.
 #[then("its last sandbox was taken down")]
 async fn taken_down(world: &mut LabWorld) -> Step {
