@@ -92,8 +92,10 @@ Feature: What the agent may do is what it asks for
     Then DaemonSet "istio-cni-node" has spec/template/metadata/annotations/container.apparmor.security.beta.kubernetes.io~1install-cni = "unconfined"
     And DaemonSet "istio-cni-node" has no spec/template/spec/containers/install-cni/securityContext/appArmorProfile
 
-  @mutant:policies-for-all
-  Scenario: Servers without admission policies get none, and it is told
+  @mutant:rights-without-policies
+  Scenario: Rights in the whole cluster are refused for servers without admission policies, unless that was decided
     When manifests are rendered with "--kube-version v1.29.9 --set taint.mode=readiness"
+    Then it ends with exit code 1 and says "admissionPolicy.enabled: true contradicts kubeVersion: "v1.29.9": before 1.30 Kubernetes has no ValidatingAdmissionPolicy"
+    And nothing is rendered
+    When manifests are rendered with "--kube-version v1.29.9 --set taint.mode=readiness --set admissionPolicy.enabled=false"
     Then there is no ValidatingAdmissionPolicy
-    And it says "Kubernetes before 1.30 has no ValidatingAdmissionPolicy"

@@ -37,7 +37,25 @@ Feature: An agent's token is good for the pods of its own node
     Examples:
       | mode              | try                                                                     |
       | repair.deletePods | delete pods "shop/near"                                                 |
-      | repair.labelPods  | patch pods/status "shop/near" with `{"metadata":{"labels":{"a":"b"}}}`  |
+      | repair.labelPods  | patch pods/status "shop/near" with `{"metadata":{"labels":{"cni.istio.io/uninitialized":"true"}}}`  |
+
+  @mutant:any-label
+  Scenario: Labelling a broken pod is no right to any label of one of its own node
+    Given the chart's value "repair.labelPods" is "true"
+    And the node agent is ready
+    When the node agent's token is used to patch pods/status "shop/near" with `{"metadata":{"labels":{"app":"payments"}}}`
+    Then that is denied: "only the label cni.istio.io/uninitialized of pods may be changed"
+
+  Scenario Outline: Nor is it one to its <what>
+    Given the chart's value "repair.labelPods" is "true"
+    And the node agent is ready
+    When the node agent's token is used to patch pods/status "shop/near" with `<patch>`
+    Then that is denied: "annotations and finalizers of pods may not be changed"
+
+    Examples:
+      | what        | patch                                               |
+      | annotations | {"metadata":{"annotations":{"a":"b"}}}              |
+      | finalizers  | {"metadata":{"finalizers":["example.com/for-ever"]}} |
 
   @mutant:policy-of-any-status
   Scenario: Labelling is no right to say how a pod is

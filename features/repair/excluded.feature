@@ -19,6 +19,7 @@ Feature: Namespaces that the plugin leaves alone are left alone by repair
     And the node agent tells of it: RepairedBrokenPod
     And its metrics have "istio_cni_repair_pods_repaired_total{type='repair',result='success'} 1"
     And "legacy" is meant
+    And the node agent tells of it: UnrepairableBrokenPod, "namespace default is excluded, so neither the plugin nor the agent writes rules"
     And the node agent tells of it no RepairedBrokenPod for 3 s
     And the node agent tells of it no RepairFailed for 1 s
     And exposure of pod "cart" was 0

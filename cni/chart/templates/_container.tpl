@@ -104,7 +104,7 @@ server leaves it out.
 */ -}}
 {{- define "istio-cni.ofPod" -}}
 {{- $v := .v -}}
-{{- $settings := dict "CHAINED_CNI_PLUGIN" (toString $v.chained) "CNI_CONF_NAME" $v.cniConfFileName -}}
+{{- $settings := dict "CHAINED_CNI_PLUGIN" (toString $v.chained) "CNI_CONF_NAME" $v.cniConfFileName "KUBECONFIG_MODE" $v.kubeconfigMode "SKIP_TLS_VERIFY" "false" "AMBIENT_DISABLE_SAFE_UPGRADE" "false" -}}
 {{- $_ := set $settings "MILLRACE_NODE_BIN_DIR" (include "istio-cni.binDir" .) -}}
 {{- $_ := set $settings "MILLRACE_NODE_NET_DIR" $v.cniConfDir -}}
 {{- if $v.cniMoreBinDir -}}{{ $_ := set $settings "MILLRACE_NODE_MORE_BIN_DIR" $v.cniMoreBinDir }}{{- end -}}

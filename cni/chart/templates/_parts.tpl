@@ -50,12 +50,10 @@ sidecar.istio.io/inject: "false"
 {{- end -}}
 {{- end -}}
 
-{{- /* Admission policies of the mode: "rendered", or "missing" on a server that has no such kind, where one object of it fails an upgrade as a whole. */ -}}
+{{- /* "rendered" if the mode has rights that admission policies limit. */ -}}
 {{- define "istio-cni.policies" -}}
-{{- $asked := and .v.enabled .v.admissionPolicy.enabled (ne .v.global.resourceScope "namespace") -}}
-{{- if and $asked (or (include "istio-cni.repairRight" .v) .v.taint.mode) -}}
-{{- ternary "rendered" "missing" (semverCompare ">=1.30.0-0" .root.Capabilities.KubeVersion.Version) -}}
-{{- end -}}
+{{- $asked := and .enabled .admissionPolicy.enabled (ne .global.resourceScope "namespace") -}}
+{{- if and $asked (or (include "istio-cni.repairRight" .) .taint.mode) -}}rendered{{- end -}}
 {{- end -}}
 
 {{- define "istio-cni.taintName" -}}

@@ -36,6 +36,10 @@ own defaults, `defaults` is the user's.
 {{- $_ := set $merged "useAppArmorAnnotation" (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) -}}
 {{- end -}}
 {{- include "istio-cni.contradictions" $merged -}}
+{{- $version := .Capabilities.KubeVersion.Version -}}
+{{- if and (include "istio-cni.policies" $merged) (semverCompare "<1.30.0-0" $version) -}}
+{{- fail (printf "admissionPolicy.enabled: true contradicts kubeVersion: %q: before 1.30 Kubernetes has no ValidatingAdmissionPolicy, and without it an agent's token can change pods or nodes of the whole cluster; give your server's version (--kube-version), or set admissionPolicy.enabled: false" $version) -}}
+{{- end -}}
 {{- toJson $merged -}}
 {{- end -}}
 

@@ -254,6 +254,9 @@ fn show(world: &mut World<'_>, explanation: &Explanation, matches: &ArgMatches) 
     }
 }
 
+/// Upstream's release notes promise another thing than its rules do, and ours are its.
+const DNS_AND_RANGES: &str = "excluded ranges do not exempt DNS: port 53 of an address in them goes to port 15053 as well; excluding port 53 does exempt it";
+
 impl Plan {
     fn new(
         config: Config,
@@ -261,11 +264,12 @@ impl Plan {
         (addresses, network): (Vec<IpAddr>, Network),
     ) -> Result<Self, ConfigError> {
         let ruleset = generate::ruleset(&config)?;
+        let dns = config.dns.is_on() && !config.outbound_ranges_exclude.is_empty();
         Ok(Self {
             config,
             addresses,
             network,
-            notes: Vec::new(),
+            notes: dns.then(|| DNS_AND_RANGES.to_owned()).into_iter().collect(),
             settings,
             ruleset,
             packets: Vec::new(),

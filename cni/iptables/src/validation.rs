@@ -70,7 +70,8 @@ const ADVICE: &str = "This pod is not ready for the mesh: its traffic would pass
 before the CNI plugin is ready on its node.
 - With cni.repair.repairPods=true the node agent adds the rules, and this container passes when it is tried again.
 - With cni.repair.deletePods=true the pod is deleted and made anew.
-- Otherwise delete the pod once istio-cni runs on its node.";
+- Otherwise delete the pod once istio-cni runs on its node.
+In a namespace that Istio CNI leaves alone (excludeNamespaces) no pod is ever redirected: there neither helps, and the pod should not be injected.";
 
 /// Validates the namespace that this process is in.
 ///

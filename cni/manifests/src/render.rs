@@ -20,7 +20,7 @@ mod taint;
 use serde_json::Value;
 
 use crate::values::{ResourceScope, Values};
-pub(crate) use admission::lacks_policies;
+pub(crate) use admission::has_policies;
 pub(crate) use container::image;
 use make::Maker;
 pub use purge::purge;

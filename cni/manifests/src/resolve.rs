@@ -7,6 +7,7 @@ use crate::check;
 use crate::layers::{Family, defaults, get, overlay, put, settle_null, take_out};
 use crate::mistake::{GivenValue, Mistake, Mistakes};
 use crate::place::{KeyPrefix, OPERATOR};
+use crate::render::has_policies;
 use crate::skew::Minor;
 use crate::spelling;
 use crate::values::{Backend, POD_FIELDS, Provider, Release, ResourceScope, StatusGate, Values};
@@ -106,6 +107,7 @@ impl Values {
         values.all = all;
         let mut mistakes = contradictions(&values, context.place);
         mistakes.0.extend(ambient(&values, context));
+        mistakes.0.extend(without_policies(&values, context));
         mistakes.0.extend(limits(&values, context));
         mistakes.none()?;
         Ok(values)
@@ -183,6 +185,18 @@ fn ambient(values: &Values, context: &Context) -> Option<Mistake> {
         why: format!(
             "this node agent serves sidecars only, and pods of ambient mode would start without redirection, past ztunnel; remove it, or set {accepted}: true"
         ),
+    })
+}
+
+/// Rejects rights in the whole cluster for a server that cannot limit them, unless that was decided. A renderer may be wrong about the server, and nobody reads
+/// what `helm template` leaves out.
+fn without_policies(values: &Values, context: &Context) -> Option<Mistake> {
+    let is_rejected = has_policies(values) && values.is_before_1_30 && !context.purge;
+    let version = context.kube_version.as_deref().unwrap_or_default();
+    is_rejected.then(|| Mistake::Contradiction {
+        one: GivenValue::new(context.place.name("admissionPolicy.enabled"), true),
+        other: GivenValue::new("kubeVersion", version),
+        why: "before 1.30 Kubernetes has no ValidatingAdmissionPolicy, and without it an agent's token can change pods or nodes of the whole cluster; give your server's version (--kube-version), or set admissionPolicy.enabled: false".to_owned(),
     })
 }
 

@@ -166,22 +166,6 @@ fn app_armor_is_told_as_the_server_understands_it_unless_the_operator_says_how()
 }
 
 #[test]
-fn a_server_that_has_no_admission_policies_is_sent_none() {
-    for (version, user, has_some) in [
-        (None, json!({"repair": {"fallback": "delete"}}), true),
-        (Some("v1.30.0-gke.1"), json!({"taint": {"mode": "node"}}), true),
-        (Some("v1.29.9"), json!({"repair": {"fallback": "delete"}, "taint": {"mode": "node"}}), false),
-        (Some("v1.29.9"), json!({"taint": {"mode": "untaint"}}), false),
-    ] {
-        let context = Context { kube_version: version.map(str::to_owned), ..Context::default() };
-        let objects = crate::render(&Values::resolve(&named(&user), &context).unwrap());
-        let is_policy =
-            |object: &Value| object["kind"].as_str().is_some_and(|kind| kind.contains("AdmissionPolicy"));
-        assert_eq!(objects.iter().any(is_policy), has_some, "{version:?} {user}");
-    }
-}
-
-#[test]
 fn no_image_is_guessed() {
     let resolved =
         |user: &Value| Values::resolve(user, &Context::default()).map_err(|wrong| wrong.to_string());

@@ -62,6 +62,8 @@ pub enum From {
 pub enum TakesEffect {
     /// At once.
     Live,
+    /// With another pod whose template says it: whoever may change the `ConfigMap` alone may neither open the plugin's credentials nor have it uninstalled.
+    Template,
     /// With another pod: the value belongs with the volumes that the pod was made with, and a `ConfigMap` that changes before the DaemonSet rolls
     /// would pair it with the former ones.
     Mount,
@@ -249,6 +251,10 @@ impl Setting {
 
     pub(crate) const fn pod(self) -> Self {
         Self { change: TakesEffect::Pod, ..self }
+    }
+
+    pub(crate) const fn of_template(self) -> Self {
+        Self { change: TakesEffect::Template, ..self }
     }
 
     pub(crate) const fn unread(self) -> Self {

@@ -129,7 +129,7 @@ table! {
         "Name of the merged file (default: 02-istio-cni.conflist)",
     ).flag("istio-owned-cni-config-filename").spelled("ISTIO_OWNED_CNI_CONF_FILENAME").starts("02-istio-cni.conflist");
     EXCLUDE_NAMESPACES = value("excludeNamespaces", Kind::Texts, r#"["kube-system"]"#, "Namespaces whose pods are left alone").flag("exclude-namespaces").starts("").in_config_map();
-    KUBECONFIG_MODE = value("kubeconfigMode", Kind::Mode, "0600", "Mode of the plugin's credentials").flag("kubeconfig-mode").in_config_map();
+    KUBECONFIG_MODE = value("kubeconfigMode", Kind::Mode, "0600", "Mode of the plugin's credentials").flag("kubeconfig-mode").of_template();
     GROUP_READ = switch("cniConfGroupRead", "false", "Files of ours in the CNI directory have mode 0640 instead of 0600").flag("cni-conf-group-read").in_config_map();
     RAISE_VERSION = switch(
         "raiseCniVersion",
@@ -148,6 +148,12 @@ table! {
         "warn",
         "Pods of the mesh in a guest (Kata Containers, gVisor), whose packets meet no rules. warn: they start, with an event; refuse: they do not start",
     ).flag("millrace-sandboxed-runtimes").in_config_map();
+    NO_INTERCEPTION = value(
+        "interceptionModeNone",
+        Kind::OneOf(&["refuse", "skip"]),
+        "refuse",
+        "Pods whose annotation sidecar.istio.io/interceptionMode is NONE. refuse: they do not start, as with upstream; skip: they start without redirection",
+    ).flag("millrace-interception-mode-none").in_config_map();
     RUNTIME_ANNOTATIONS = switch(
         "runtimeAnnotations",
         "true",
@@ -309,11 +315,11 @@ table! {
     NET_DIR = flag("mounted-cni-net-dir", Kind::Text, "/host/etc/cni/net.d", "Where the runtime's CNI configuration is mounted").mounted();
     RUN_DIR = flag("cni-agent-run-dir", Kind::Text, "/var/run/istio-cni", "Sockets and credentials; the same path inside and on the node").mounted();
     CA_FILE = flag("kube-ca-file", Kind::Text, "", "CA of the API server for the plugin (default: the service account's)").mounted();
-    SKIP_VERIFY = flag("skip-tls-verify", Kind::Bool, "false", "Neither the plugin nor the agent checks the API server's certificate").pod();
+    SKIP_VERIFY = flag("skip-tls-verify", Kind::Bool, "false", "Neither the plugin nor the agent checks the API server's certificate").of_template();
     MONITORING_PORT = flag("monitoring-port", Kind::Port, "15014", "Port of /metrics; 0 for none").pod();
     ZTUNNEL = flag("ztunnel-uds-address", Kind::Text, "", "Accepted, without effect").unread();
     POD_NAMESPACE = flag("pod-namespace", Kind::Text, "", "The agent's own namespace (default: the service account's)").pod().at_start();
-    ALWAYS_UNINSTALL = flag("ambient-disable-safe-upgrade", Kind::Bool, "false", "Uninstall whenever the agent stops, upgrades and reboots included");
+    ALWAYS_UNINSTALL = flag("ambient-disable-safe-upgrade", Kind::Bool, "false", "Uninstall whenever the agent stops, upgrades and reboots included").of_template();
     RUN_AS_DAEMON = flag("repair-run-as-daemon", Kind::Text, "", "Accepted, without effect").unread();
     REPAIR_NODE = flag("repair-node-name", Kind::Text, "", "The node whose pods are looked after").pod().at_start();
     SIDECAR_ANNOTATION = flag("repair-sidecar-annotation", Kind::Text, "sidecar.istio.io/status", "Only pods with this annotation are looked at");

@@ -59,6 +59,7 @@ pub struct Values {
     pub cni_more_bin_dir: String,
     pub multus_conf_dir: String,
     pub cni_conf_file_name: String,
+    pub kubeconfig_mode: String,
     pub cni_netns_dir: String,
     pub cni_cache_dir: String,
     pub cri_socket: String,
@@ -157,6 +158,7 @@ pub struct Repair {
     pub label_pods: bool,
     pub fallback: Fallback,
     pub unredirected: bool,
+    pub broken_pod_label_key: String,
 }
 
 /// Controller of the nodes' taint.

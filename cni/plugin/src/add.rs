@@ -52,7 +52,7 @@ fn attach(call: &mut Call<'_>, conf: &NetConf, args: CniArgs) -> Result<String, 
     let gathered = gather::facts(call, conf, &key, asked, &Patience::ADD);
     call.timed(FACTS_MICROS, asked_at);
     let (facts, teller) = gathered?;
-    let redirect = match redirect::enrol(&facts)? {
+    let redirect = match redirect::enrol_by(&facts, conf.no_interception)? {
         Enrolment::Skip(reason) => return Ok(skip(call, &reason, result)),
         Enrolment::Enrol(redirect) => redirect,
     };

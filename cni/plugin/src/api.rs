@@ -45,6 +45,10 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// The longest wait that we choose ourselves.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
+/// Requests until another pod of the same name is believed to have taken its place. A read without a resourceVersion tells of what is now; but a static pod's
+/// mirror is replaced only after its sandbox is there.
+const REPLACED_ASKED: u32 = 4;
+
 /// Failure to read a pod.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
@@ -137,8 +141,9 @@ pub fn pod(
             last = before.take().unwrap_or(last);
         }
         let wait = backoff(attempts, clock.noise()).max(server_wait.unwrap_or_default());
+        let is_replaced = matches!(last, Retriable::OtherUid { .. }) && attempts == REPLACED_ASKED;
         // A wait that leaves no time to ask would only hold up the runtime, which tries again later anyway.
-        if wait >= deadline.left(clock) {
+        if is_replaced || wait >= deadline.left(clock) {
             return Err(ApiError::GaveUp { attempts, spent: clock.now().saturating_sub(start), last });
         }
         clock.wait(wait);

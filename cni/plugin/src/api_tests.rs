@@ -153,6 +153,16 @@ fn what_may_pass_is_asked_again_until_it_has_passed() {
     }
 }
 
+/// Nobody waits for the pod that was there before.
+#[test]
+fn another_pod_in_its_place_is_believed_after_some_requests() {
+    let outcome = play_with(u64::MAX, &[pod_with("u0")]);
+    let error = outcome.result.unwrap_err();
+    assert!(matches!(error, ApiError::GaveUp { last: Retriable::OtherUid { .. }, .. }), "{error}");
+    assert_eq!(u32::try_from(outcome.requests).unwrap(), REPLACED_ASKED);
+    assert!(outcome.passed < Duration::from_secs(1), "{:?}", outcome.passed);
+}
+
 #[test]
 fn what_does_not_pass_is_given_up_within_the_limit() {
     for (step, said) in [
@@ -160,7 +170,6 @@ fn what_does_not_pass_is_given_up_within_the_limit() {
         (status(500), "answered 500"),
         (Step::Dropped, "talk to it"),
         (body("<html>"), "not this pod"),
-        (pod_with("u0"), "UID \"u0\""),
     ] {
         let outcome = play_with(u64::MAX, &[step]);
         let error = outcome.result.unwrap_err();

@@ -68,7 +68,7 @@ fn verdict(call: &mut Call<'_>, stdin: &[u8]) -> Verdict {
         Ok((facts, _)) => facts,
         Err(error) => return Verdict::Unknown(error.to_string()),
     };
-    match redirect::enrol(&facts) {
+    match redirect::enrol_by(&facts, conf.no_interception) {
         Ok(Enrolment::Enrol(_)) => Verdict::Unredirected,
         Ok(Enrolment::Skip(_)) => Verdict::Fine,
         Err(error) => Verdict::Unknown(error.to_string()),

@@ -17,7 +17,7 @@ use netfilter::{LookError, NetnsError};
 use protocol::agent::PodKey;
 use protocol::env::{Command, Invocation, NetnsOverride};
 use protocol::error::CniError;
-use protocol::netconf::NetConf;
+use protocol::netconf::{NetConf, NoInterception};
 use protocol::pod::PodFacts;
 use redirect::enrol::AnnotationError;
 use redirect::found::FoundRules;
@@ -25,7 +25,7 @@ use redirect::found::compare::{Form, forms};
 use redirect::host::{Environment, EnvironmentError, NoLocalAddress, Stack, is_ordinary};
 use redirect::sandbox::by_links;
 use redirect::skip::{NamedPod, SkipReason, precheck};
-use redirect::{Enrolment, Redirect, enrol};
+use redirect::{Enrolment, Redirect, enrol_by};
 
 use crate::api::Patience;
 use crate::apply::resolve_groups;
@@ -207,6 +207,7 @@ fn expected(
     pod: &PodWanted,
     conf: Option<&PathBuf>,
 ) -> Result<Expected, DiagnoseError> {
+    let mut no_interception = NoInterception::default();
     let (facts, of) = match pod {
         PodWanted::Unknown => {
             let facts = conf::ordinary_sidecar();
@@ -215,8 +216,11 @@ fn expected(
         PodWanted::Json(path) => {
             let facts = from_file(path)?;
             let conf = conf.map(|path| conf::read(Some(path), world.env)).transpose()?;
-            if let Some(reason) = conf.and_then(|conf| precheck((&facts.metadata).into(), (&conf).into())) {
-                return Ok(Expected::left_alone(&reason));
+            if let Some(conf) = conf {
+                if let Some(reason) = precheck((&facts.metadata).into(), (&conf).into()) {
+                    return Ok(Expected::left_alone(&reason));
+                }
+                no_interception = conf.no_interception;
             }
             (facts, format!("redirected as {} says", path.display()))
         }
@@ -225,11 +229,12 @@ fn expected(
             if let Some(reason) = precheck(NamedPod { name, namespace }, conf.into()) {
                 return Ok(Expected::left_alone(&reason));
             }
+            no_interception = conf.no_interception;
             let facts = from_cluster(world, (namespace, name), conf)?;
             (facts, format!("redirected as pod {namespace}/{name} says"))
         }
     };
-    Ok(match enrol(&facts) {
+    Ok(match enrol_by(&facts, no_interception) {
         Ok(Enrolment::Enrol(redirect)) => Expected::Rules(redirect, of),
         Ok(Enrolment::Skip(reason)) => Expected::left_alone(&reason),
         Err(error) => Expected::Impossible(error),

@@ -97,6 +97,7 @@ impl Failure {
         let details = match self {
             Self::OwnNetns { path } => path.display().to_string(),
             Self::Facts(error) => error.advice().to_owned(),
+            Self::Annotation(error) => error.advice(),
             Self::NoAddress(_) => {
                 "istio-cni must come after the plugin that gives the pod its addresses".to_owned()
             }

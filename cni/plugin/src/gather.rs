@@ -10,7 +10,7 @@ use protocol::netconf::NetConf;
 use protocol::pod::PodFacts;
 
 use crate::agent::{AgentError, PendingAnswer};
-use crate::api::{self, ApiError, Patience};
+use crate::api::{self, ApiError, Patience, Retriable};
 use crate::context::Call;
 use crate::http::HttpError;
 use crate::kubeconfig::{self, KubeconfigError};
@@ -96,6 +96,15 @@ impl FactsError {
             }
             ApiMiss::Api(ApiError::Unusable(HttpError::Certificate(_))) => {
                 "compare the API server's certificate with the authorities in the ConfigMap kube-root-ca.crt, and the node's clock with the API server's"
+            }
+            ApiMiss::Api(ApiError::GaveUp {
+                last: Retriable::NotFound | Retriable::OtherUid { .. }, ..
+            }) => {
+                "nothing is to be done: the API server answered, the pod was deleted or made anew under its name meanwhile, and the kubelet gives this one up by itself"
+            }
+            // Nobody was asked, or only the pod can be another.
+            ApiMiss::Api(ApiError::Name(_)) => {
+                "look at what the runtime passes as K8S_POD_NAME and K8S_POD_NAMESPACE"
             }
             ApiMiss::Api(_) => {
                 "look whether the node agent runs on this node and whether the node reaches the API server"

@@ -64,6 +64,16 @@ pub enum SandboxedRuntimes {
     Refuse,
 }
 
+/// Treatment of pods whose annotation `sidecar.istio.io/interceptionMode` is `NONE` (`millrace_interception_mode_none`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum NoInterception {
+    /// ADD fails, as upstream's does.
+    #[default]
+    Refuse,
+    /// The pod is left alone.
+    Skip,
+}
+
 /// Keys that installers before 1.24 wrote. Where a key of today says the same, that one counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OldKeys {
@@ -105,6 +115,8 @@ pub struct NetConf {
     pub status_gate: StatusGate,
     /// `millrace_sandboxed_runtimes`; a value that this build does not know is [`SandboxedRuntimes::Warn`].
     pub sandboxed_runtimes: SandboxedRuntimes,
+    /// `millrace_interception_mode_none`; a value that this build does not know is [`NoInterception::Refuse`].
+    pub no_interception: NoInterception,
     /// Annotations of the pod, as the runtime has them from the kubelet ([`POD_ANNOTATIONS`]); None if it hands none, or anything but texts.
     pub pod_annotations: Option<BTreeMap<String, String>>,
     /// Keys of older installers.
@@ -135,6 +147,7 @@ const KEYS: &[&str] = &[
     "millrace_iptables_deadline_seconds",
     "millrace_status_gate",
     "millrace_sandboxed_runtimes",
+    "millrace_interception_mode_none",
     "log_uds_address",
     "cni_event_address",
     "kubernetes",
@@ -195,6 +208,10 @@ impl NetConf {
             sandboxed_runtimes: match fields.string("millrace_sandboxed_runtimes")?.as_str() {
                 "refuse" => SandboxedRuntimes::Refuse,
                 _ => SandboxedRuntimes::Warn,
+            },
+            no_interception: match fields.string("millrace_interception_mode_none")?.as_str() {
+                "skip" => NoInterception::Skip,
+                _ => NoInterception::Refuse,
             },
             pod_annotations,
             old,
@@ -276,7 +293,7 @@ mod tests {
             }],
             "exclude_namespaces": ["kube-system"], "pod_namespace": "istio-system", "native_nftables": true,
             "enable_ambient_detection_retry": true, "millrace_backend": "nft", "millrace_status_gate": "agent", "millrace_iptables_deadline_seconds": 3,
-            "millrace_sandboxed_runtimes": "refuse",
+            "millrace_sandboxed_runtimes": "refuse", "millrace_interception_mode_none": "skip",
             "runtimeConfig": {"portMappings": [], "io.kubernetes.cri.pod-annotations": {"a": "b"}},
             "cni.dev/valid-attachments": [{"containerID": "c", "ifname": "eth0"}],
         }))
@@ -295,6 +312,7 @@ mod tests {
             iptables_deadline: Some(Duration::from_secs(3)),
             status_gate: StatusGate::Agent,
             sandboxed_runtimes: SandboxedRuntimes::Refuse,
+            no_interception: NoInterception::Skip,
             pod_annotations: Some(BTreeMap::from([("a".to_owned(), "b".to_owned())])),
             old: OldKeys::default(),
         };

@@ -142,6 +142,24 @@ pub struct AnnotationError {
     pub reason: Box<InvalidValue>,
 }
 
+/// istiod's value for proxies to which nothing is redirected.
+pub(crate) const NONE: &str = "NONE";
+
+impl AnnotationError {
+    /// Remedy for the pod's author or the operator: the key as it is in the pod, and, of `NONE`, what else there is.
+    #[must_use]
+    pub fn advice(&self) -> String {
+        let key = self.annotation.key();
+        match &*self.reason {
+            InvalidValue::Mode(mode) if mode == NONE => format!(
+                "annotation {key} is NONE, by which istiod configures a proxy that nothing is redirected to: remove it to have the pod's traffic redirected, or set interceptionModeNone=skip in the node agent's values to have such pods start without redirection"
+            ),
+            InvalidValue::Mode(_) => format!("annotation {key} may be REDIRECT or TPROXY"),
+            _ => format!("correct the pod's annotation {key}"),
+        }
+    }
+}
+
 /// Error in a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidValue {

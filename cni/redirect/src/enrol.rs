@@ -3,7 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use protocol::netconf::NoInterception;
 use protocol::pod::PodFacts;
+
+use crate::annotations::{InvalidValue, NONE};
 
 use crate::go::parse_bool;
 use crate::parameters::Redirect;
@@ -41,6 +44,21 @@ pub fn enrol(pod: &PodFacts) -> Result<Enrolment, AnnotationError> {
             redirect.runtime_class = pod.spec.runtime_class_name.clone().filter(|class| !class.is_empty());
             Ok(Enrolment::Enrol(Box::new(redirect)))
         }
+    }
+}
+
+/// As [`enrol`], and by what the node's configuration makes of pods without interception.
+///
+/// # Errors
+/// Those of [`enrol`].
+pub fn enrol_by(pod: &PodFacts, no_interception: NoInterception) -> Result<Enrolment, AnnotationError> {
+    let is_none =
+        |error: &AnnotationError| matches!(&*error.reason, InvalidValue::Mode(mode) if mode == NONE);
+    match enrol(pod) {
+        Err(error) if no_interception == NoInterception::Skip && is_none(&error) => {
+            Ok(Enrolment::Skip(SkipReason::NoInterception))
+        }
+        decided => decided,
     }
 }
 

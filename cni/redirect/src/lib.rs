@@ -46,6 +46,6 @@ pub mod text;
 pub mod verdict;
 
 pub use config::Config;
-pub use enrol::{Enrolment, enrol};
+pub use enrol::{Enrolment, enrol, enrol_by};
 pub use parameters::Redirect;
 pub use proxy::lacks_pod_context;

@@ -41,6 +41,8 @@ pub enum SkipReason {
     InjectionOff,
     /// The injector has not seen the pod: the annotation `sidecar.istio.io/status` is absent.
     NotInjected,
+    /// `sidecar.istio.io/interceptionMode` is `NONE`, and the node's configuration skips such pods.
+    NoInterception,
 }
 
 impl SkipReason {
@@ -58,6 +60,7 @@ impl SkipReason {
             Self::ProxyType { .. } => "proxy-type",
             Self::InjectionOff => "injection-off",
             Self::NotInjected => "not-injected",
+            Self::NoInterception => "no-interception",
         }
     }
 }
@@ -77,6 +80,7 @@ impl fmt::Display for SkipReason {
             Self::ProxyType { kind } => write!(out, "the proxy is a {kind}, not a sidecar"),
             Self::InjectionOff => out.write_str("sidecar.istio.io/inject is false"),
             Self::NotInjected => out.write_str("annotation sidecar.istio.io/status is absent"),
+            Self::NoInterception => out.write_str("annotation sidecar.istio.io/interceptionMode is NONE"),
         }
     }
 }

@@ -130,6 +130,9 @@ fn generated(settings: &Settings) -> Result<Map<String, Value>, EntryError> {
     if entry.refuses_sandboxed {
         keys["millrace_sandboxed_runtimes"] = "refuse".into();
     }
+    if entry.skips_no_interception {
+        keys["millrace_interception_mode_none"] = "skip".into();
+    }
     if entry.runtime_annotations {
         keys["capabilities"] = json!({ POD_ANNOTATIONS: true });
     }

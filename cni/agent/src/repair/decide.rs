@@ -222,7 +222,7 @@ impl Controller {
     fn observe(&mut self, pod: Arc<NodePod>, now: Time, out: &mut Vec<RepairAction>) {
         let uid = pod.metadata.facts.uid.clone();
         let scope = scope(&pod, &self.rules);
-        let broken = if scope == RepairScope::Out { None } else { detect(&pod, &self.rules) };
+        let mut broken = if scope == RepairScope::Out { None } else { detect(&pod, &self.rules) };
         let known = self.pods.entry(uid.clone()).or_insert_with(|| Tracked::new(Arc::clone(&pod), now));
         let had_label = known.has_label(&self.rules.settings);
         known.pod = pod;
@@ -230,6 +230,9 @@ impl Controller {
         known.scope = scope;
         known.name_shared_accounts(out);
         known.recognise_sandbox(out);
+        if matches!(known.scope, RepairScope::Excluded(_)) && broken.take().is_some() {
+            known.name_exclusion(out);
+        }
         if broken.is_none() {
             if is_validated(&known.pod, &self.rules) {
                 self.owners.came_up(known.owner(), known.seen);

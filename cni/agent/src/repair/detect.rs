@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use netfilter::{Wish, backend};
-use protocol::netconf::NetConf;
+use protocol::netconf::{NetConf, NoInterception};
 use protocol::pod::PodFacts;
-use redirect::skip::{Exclusions, NamedPod, precheck};
-use redirect::{Enrolment, Redirect, enrol};
+use redirect::skip::{Exclusions, NamedPod, SkipReason, precheck};
+use redirect::{Enrolment, Redirect, enrol_by};
 
 use crate::conflist::entry;
 use crate::pods::{ContainerStatus, NodePod, Terminated};
@@ -33,6 +33,8 @@ pub struct PluginRules {
     pub excluded: Vec<String>,
     /// Requested back end.
     pub wish: Wish,
+    /// Treatment of pods without interception.
+    pub no_interception: NoInterception,
 }
 
 impl Rules {
@@ -49,7 +51,8 @@ impl PluginRules {
     #[must_use]
     pub fn redirects(&self, pod: &NodePod) -> bool {
         let facts = pod.facts();
-        !is_excluded(&facts, self) && matches!(enrol(&facts), Ok(Enrolment::Enrol(_)))
+        exclusion(&facts, self).is_none()
+            && matches!(enrol_by(&facts, self.no_interception), Ok(Enrolment::Enrol(_)))
     }
 
     #[must_use]
@@ -61,6 +64,7 @@ impl PluginRules {
             agent_namespace: entry.pod_namespace,
             excluded: entry.exclude_namespaces,
             wish: backend::Settings { backend, native_nftables, forced_binary: None }.wish(),
+            no_interception: entry.no_interception,
         }
     }
 }
@@ -70,6 +74,8 @@ impl PluginRules {
 pub enum RepairScope {
     /// Out of scope.
     Out,
+    /// The plugin leaves it alone whatever it says of itself, and why.
+    Excluded(String),
     /// To be redirected, like this.
     In(Arc<Redirect>),
     /// To be redirected, with annotations that cannot be implemented.
@@ -79,7 +85,7 @@ pub enum RepairScope {
 /// Scope of a pod, on this node, now.
 #[must_use]
 pub fn scope(pod: &NodePod, rules: &Rules) -> RepairScope {
-    let repair = &rules.settings;
+    let (repair, Some(plugin)) = (&rules.settings, &rules.plugin) else { return RepairScope::Out };
     let facts = pod.facts();
     let elsewhere = !repair.node_name.is_empty() && pod.spec.node_name != repair.node_name;
     let leaves = pod.metadata.deletion_timestamp.is_some();
@@ -87,21 +93,23 @@ pub fn scope(pod: &NodePod, rules: &Rules) -> RepairScope {
         || elsewhere
         || leaves
         || !repair.selectors.select(&pod.metadata.facts.labels, &pod.fields())
-        || rules.plugin.as_ref().is_none_or(|plugin| is_excluded(&facts, plugin))
     {
         return RepairScope::Out;
     }
-    match enrol(&facts) {
+    if let Some(reason) = exclusion(&facts, plugin) {
+        return RepairScope::Excluded(reason.to_string());
+    }
+    match enrol_by(&facts, plugin.no_interception) {
         Ok(Enrolment::Enrol(redirect)) => RepairScope::In(Arc::from(redirect)),
         Ok(Enrolment::Skip(_)) => RepairScope::Out,
         Err(error) => RepairScope::Impossible(error.to_string()),
     }
 }
 
-fn is_excluded(facts: &PodFacts, plugin: &PluginRules) -> bool {
+fn exclusion(facts: &PodFacts, plugin: &PluginRules) -> Option<SkipReason> {
     let pod = NamedPod { name: &facts.metadata.name, namespace: &facts.metadata.namespace };
     let exclusions = Exclusions { agent_namespace: &plugin.agent_namespace, namespaces: &plugin.excluded };
-    precheck(pod, exclusions).is_some()
+    precheck(pod, exclusions)
 }
 
 /// Identity of a failed run of the validation.
@@ -212,7 +220,7 @@ mod tests {
             build(&values, &NodeFacts::default()).0
         };
         let read = |template: &str| {
-            let PluginRules { agent_namespace, excluded, wish } =
+            let PluginRules { agent_namespace, excluded, wish, .. } =
                 Rules::of(&settings(template), None).plugin.unwrap();
             (agent_namespace, excluded.join(","), wish)
         };

@@ -272,6 +272,12 @@ fn message(news: News) -> (EventReason, String) {
             EventReason::UnrepairableBrokenPod,
             format!("pod detected as broken, and cannot be repaired in place: {why}; {}", remedy(fallback)),
         ),
+        News::Excluded(why) => (
+            EventReason::UnrepairableBrokenPod,
+            format!(
+                "validation of this pod fails, and will: {why}, so neither the plugin nor the agent writes rules for it. Take the namespace off excludeNamespaces and make the pod anew, or keep it from being injected (label sidecar.istio.io/inject: \"false\")"
+            ),
+        ),
         News::Unredirected(differences) => (
             EventReason::UnredirectedPod,
             format!("traffic of this pod is not redirected as it should be: {differences}; delete it"),

@@ -73,6 +73,8 @@ pub enum Refusal {
     Mount,
     /// It needs a new pod.
     Pod,
+    /// It counts in the pod's template alone.
+    Template,
     /// Malformed.
     Problem(Problem),
     /// The pod lacks the capability, or is not known to have it.
@@ -86,6 +88,9 @@ impl fmt::Display for Refusal {
                 f.write_str("it belongs with other volumes than this pod was made with: change the DaemonSet, it takes effect with the rollout")
             }
             Self::Pod => f.write_str("it holds from the next start of the pod on: restart the DaemonSet"),
+            Self::Template => f.write_str(
+                "it is not taken from the ConfigMap: set it in the DaemonSet's pod template (a flag, or env of the chart)",
+            ),
             Self::Problem(problem) => problem.fmt(f),
             Self::Lacks(need, Able::Unknown) => {
                 write!(f, "whether the agent can do that is not known yet: {}", need.remedy())
@@ -156,6 +161,7 @@ fn refusal(key: &'static Setting, wanted: &SettingValue, abilities: Abilities) -
         TakesEffect::Unread => return None,
         TakesEffect::Mount => return Some(Refusal::Mount),
         TakesEffect::Pod => return Some(Refusal::Pod),
+        TakesEffect::Template => return Some(Refusal::Template),
         TakesEffect::Live => {}
     }
     if let Err(problem) = kind::check(key, &wanted.text) {
@@ -286,23 +292,23 @@ mod tests {
         assert_eq!(changes.values[&table::NET_DIR].text, "/host/etc/cni/net.d");
         let whys: Vec<_> = changes.refused.iter().map(|one| &one.why).collect();
         let mount = &Refusal::Mount;
-        assert_eq!(whys, [mount, mount, &Refusal::Pod, mount, &Refusal::Pod]);
+        assert_eq!(whys, [mount, mount, &Refusal::Pod, mount, &Refusal::Template]);
     }
 
     #[test]
     fn a_bad_value_keeps_the_old_one_of_its_key() {
-        let old = values(&[("KUBECONFIG_MODE", "0640")]);
+        let old = values(&[("MILLRACE_BACKEND", "nft")]);
         let new = values(&[
-            ("KUBECONFIG_MODE", "rw"),
+            ("MILLRACE_BACKEND", "rw"),
             ("CNI_CONF_GROUP_READ", "nope"),
             ("EXCLUDE_NAMESPACES", "a"),
         ]);
         let changes = decide(&old, &new, ALL);
         assert_eq!(
             names(&changes),
-            (vec!["exclude-namespaces"], vec!["cni-conf-group-read", "kubeconfig-mode"])
+            (vec!["exclude-namespaces"], vec!["cni-conf-group-read", "millrace-backend"])
         );
-        assert_eq!(changes.values[&table::KUBECONFIG_MODE].text, "0640");
+        assert_eq!(changes.values[&table::BACKEND].text, "nft");
         assert_eq!(changes.refused[0].why, Refusal::Problem(Problem::Bool));
     }
 

@@ -35,6 +35,8 @@ pub struct EntrySettings {
     pub backend: Wish,
     /// `millrace_sandboxed_runtimes: refuse`; left out otherwise.
     pub refuses_sandboxed: bool,
+    /// `millrace_interception_mode_none: skip`; left out otherwise.
+    pub skips_no_interception: bool,
     /// The runtime hands a pod's annotations to the plugin.
     pub runtime_annotations: bool,
 }
@@ -52,6 +54,7 @@ impl Reader<'_> {
             status_gate: self.read(&table::STATUS_GATE, kind::gate, false),
             backend: self.read(&table::BACKEND, kind::backend, netfilter::Wish::Auto),
             refuses_sandboxed: self.read(&table::SANDBOXED_RUNTIMES, kind::sandboxed, false),
+            skips_no_interception: self.read(&table::NO_INTERCEPTION, kind::no_interception, false),
             runtime_annotations: self.boolean(&table::RUNTIME_ANNOTATIONS),
         }
     }

@@ -134,6 +134,12 @@ pub(super) fn sandboxed(text: &str) -> Result<bool, Problem> {
     Ok(text == "refuse")
 }
 
+/// `MILLRACE_INTERCEPTION_MODE_NONE`
+pub(super) fn no_interception(text: &str) -> Result<bool, Problem> {
+    check(&table::NO_INTERCEPTION, text)?;
+    Ok(text == "skip")
+}
+
 /// `MILLRACE_REPAIR_FALLBACK`
 pub(super) fn fallback(text: &str) -> Result<Option<RepairPolicy>, Problem> {
     check(&table::REPAIR_FALLBACK, text)?;

@@ -9,7 +9,7 @@ use crate::layers::{Family, get, overlay, put};
 use crate::mistake::{GivenValue, Mistake, Mistakes};
 use crate::note::Note;
 use crate::place::KeyPrefix;
-use crate::render::{image, lacks_policies};
+use crate::render::image;
 use crate::resolve::Context;
 use crate::values::{Provider, Values};
 
@@ -39,7 +39,6 @@ pub struct Sources {
 const AMBIENT: &str = "ambient.enabled is true, and this node agent serves sidecars only: pods of ambient mode start without redirection, past ztunnel";
 
 /// Warning for a server without admission policies; the chart's notes have it as well.
-const POLICIES: &str = "admissionPolicy.enabled is true, and Kubernetes before 1.30 has no ValidatingAdmissionPolicy: none is installed, and an agent's token can change pods or nodes of the whole cluster";
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Installation {
@@ -103,7 +102,6 @@ fn resolved(
     }
     let mut notes = all.notes;
     notes.extend(values.ambient.enabled.then(|| Note::Warning(AMBIENT.to_owned())));
-    notes.extend(lacks_policies(&values).then(|| Note::Warning(POLICIES.to_owned())));
     notes.extend(all.mesh_hub.and_then(|hub| of_mesh(&hub, &values)));
     if !all.claims.is_empty() || place != KeyPrefix::default() {
         notes.extend(control_plane::fits(&all.claims, &values, place)?);
@@ -208,10 +206,10 @@ fn charts(sources: &Sources) -> Result<Translated, Mistakes> {
 mod tests {
     use super::*;
 
-    /// Server's version and settings, and whether a policy is missing there.
+    /// Server's version and settings, and whether they are refused there.
     #[test]
-    fn missing_policies_are_warned_about_here_and_in_the_charts_notes() {
-        for (version, set, is_missing) in [
+    fn rights_in_the_whole_cluster_are_refused_for_a_server_without_policies() {
+        for (version, set, is_refused) in [
             ("v1.29.9", "repair.fallback=delete", true),
             ("v1.29.9+k3s1", "taint.mode=readiness", true),
             ("v1.29.9", "taint.mode=node,global.resourceScope=cluster", true),
@@ -224,12 +222,13 @@ mod tests {
             let kube_version = Some(version.to_owned());
             let image = Some("example.com/a:1".to_owned());
             let context = Context { image, kube_version, ..Context::default() };
-            let notes = install(&sources, &context).unwrap().notes;
-            assert_eq!(notes.contains(&Note::Warning(POLICIES.to_owned())), is_missing, "{version} {set}");
+            let refused = install(&sources, &context).err().map(|mistakes| mistakes.to_string());
+            assert_eq!(refused.is_some(), is_refused, "{version} {set}: {refused:?}");
+            assert!(
+                refused.is_none_or(|why| why.contains("no ValidatingAdmissionPolicy")),
+                "{version} {set}"
+            );
         }
-        let notes = include_str!("../../../chart/templates/NOTES.txt");
-        let warning = format!("(dict \"root\" . \"v\" $v)) \"missing\" }}}}\n\nWARNING: {POLICIES}.\n");
-        assert!(notes.contains(&warning), "{notes}");
     }
 
     #[test]

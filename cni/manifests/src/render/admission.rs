@@ -32,21 +32,20 @@ struct Policy {
     validations: Vec<Value>,
 }
 
-/// True if the mode has rights that policies would limit, and the server has no such kind.
-pub(crate) fn lacks_policies(values: &Values) -> bool {
+/// True if the mode has rights that policies limit, and policies are asked for.
+pub(crate) fn has_policies(values: &Values) -> bool {
     let has_rights = Right::of(&values.repair).is_some() || values.taint.mode != TaintMode::Off;
-    let is_asked =
-        values.admission_policy.enabled && values.global.resource_scope != ResourceScope::Namespace;
-    values.is_before_1_30 && is_asked && has_rights
+    let is_cluster = values.global.resource_scope != ResourceScope::Namespace;
+    values.enabled && values.admission_policy.enabled && is_cluster && has_rights
 }
 
 /// Policies and their bindings. One kind that a server does not know fails an upgrade as a whole.
 pub(super) fn policies(make: &Maker<'_>) -> Vec<Value> {
     let values = make.values;
-    if !values.admission_policy.enabled || values.is_before_1_30 {
+    if !values.admission_policy.enabled {
         return Vec::new();
     }
-    let pods = Right::of(&values.repair).map(own_pods);
+    let pods = Right::of(&values.repair).map(|right| own_pods(right, &values.repair.broken_pod_label_key));
     let nodes = match values.taint.mode {
         TaintMode::Off => None,
         TaintMode::Node => Some(own_taint("istio-cni-own-node", THE_AGENT, taint::name(&values.taint))),
@@ -57,19 +56,31 @@ pub(super) fn policies(make: &Maker<'_>) -> Vec<Value> {
     pods.into_iter().chain(nodes).flat_map(|policy| policy.objects(make)).collect()
 }
 
-fn own_pods(right: Right) -> Policy {
+/// A kubelet may not change labels of its pods (NodeRestriction), so the token of a lost node's agent may not either, but for one. Owners are nothing that a
+/// status's update could change (`podStatusStrategy`).
+fn own_pods(right: Right, key: &str) -> Policy {
     let own =
         "variables.node != '' && has(oldObject.spec.nodeName) && oldObject.spec.nodeName == variables.node";
     let mut validations = vec![validation(own, "the node agent may change pods of its own node only")];
+    let mut variables = vec![callers_node()];
     if right == Right::Label {
         let message = "the node agent may label a pod, not change its status";
         validations.push(validation("object.status == oldObject.status", message));
+        variables.extend(["labels", "annotations", "finalizers"].into_iter().flat_map(before_and_after));
+        let kept = |one: &str, other: &str| {
+            format!(
+                "variables.labels{one}.all(k, k == '{key}' || (k in variables.labels{other} && variables.labels{one}[k] == variables.labels{other}[k]))"
+            )
+        };
+        let others = format!("{} && {}", kept("Before", "After"), kept("After", "Before"));
+        validations.push(validation(&others, &format!("only the label {key} of pods may be changed")));
+        let message = "annotations and finalizers of pods may not be changed";
+        validations.push(validation(&same(&["annotations", "finalizers"]), message));
     }
     let (operation, resource) = match right {
         Right::Delete => ("DELETE", "pods"),
         Right::Label => ("UPDATE", "pods/status"),
     };
-    let variables = vec![callers_node()];
     Policy { name: "istio-cni-own-pods", caller: THE_AGENT, operation, resource, variables, validations }
 }
 
@@ -84,11 +95,7 @@ fn own_taint(name: &'static str, caller: Caller, key: &str) -> Policy {
         variable("wasCordoned", &cordoned("oldObject")),
         variable("isCordoned", &cordoned("object")),
     ];
-    for Kept { name, path, empty } in KEPT {
-        let of = |object| format!("has({object}.{path}) ? {object}.{path} : {empty}");
-        variables.push(variable(&format!("{name}Before"), &of("oldObject")));
-        variables.push(variable(&format!("{name}After"), &of("object")));
-    }
+    variables.extend(KEPT.iter().flat_map(|kept| before_and_after(kept.name)));
     let mut validations = vec![
         validation("variables.before == variables.after", &format!("only the taint {key} may be changed")),
         validation(&same(&["labels", "annotations"]), "labels and annotations of nodes may not be changed"),
@@ -110,7 +117,7 @@ fn own_taint(name: &'static str, caller: Caller, key: &str) -> Policy {
     Policy { name, caller, operation: "UPDATE", resource: "nodes", variables, validations }
 }
 
-/// Immutable part of a node.
+/// Immutable part of a node, or of a pod.
 struct Kept {
     /// Prefix of its two variables.
     name: &'static str,
@@ -129,6 +136,19 @@ const KEPT: [Kept; 6] = [
     Kept { name: "provider", path: "spec.providerID", empty: "''" },
     Kept { name: "ranges", path: "spec.podCIDRs", empty: "[]" },
 ];
+
+/// The two variables of a part.
+fn before_and_after(name: &str) -> Vec<Value> {
+    let kept = KEPT.iter().filter(|kept| kept.name == name);
+    let of = |object: &str, kept: &Kept| {
+        format!("has({object}.{path}) ? {object}.{path} : {}", kept.empty, path = kept.path)
+    };
+    kept.flat_map(|kept| {
+        [("Before", "oldObject"), ("After", "object")]
+            .map(|(when, object)| variable(&format!("{name}{when}"), &of(object, kept)))
+    })
+    .collect()
+}
 
 /// Expression that parts are unchanged.
 fn same(names: &[&str]) -> String {

@@ -126,7 +126,7 @@ pub(crate) fn single() -> Vec<Rendering> {
         ("app-armor-before-1.30", json!({}), "v1.29.9-gke.1"),
         (
             "policies-before-1.30",
-            json!({ "repair": { "fallback": "delete" }, "taint": { "mode": "readiness" } }),
+            json!({ "repair": { "fallback": "delete" }, "taint": { "mode": "readiness" }, "admissionPolicy": { "enabled": false } }),
             "v1.29.9+k3s1",
         ),
         ("policies-since-1.30", json!({ "repair": { "fallback": "label" } }), "v1.30.0-gke.1"),

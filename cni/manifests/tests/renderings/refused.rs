@@ -10,6 +10,9 @@ use crate::helm;
 /// Reason and remedy of a rejected ambient mode, the same in both renderings.
 const AMBIENT: &str = "contradicts ambient.acceptUnredirected: false: this node agent serves sidecars only, and pods of ambient mode would start without redirection, past ztunnel; remove it, or set ambient.acceptUnredirected: true";
 
+/// The same of rights that nothing limits.
+const POLICIES: &str = "admissionPolicy.enabled: true contradicts kubeVersion: \"v1.29.9\": before 1.30 Kubernetes has no ValidatingAdmissionPolicy, and without it an agent's token can change pods or nodes of the whole cluster; give your server's version (--kube-version), or set admissionPolicy.enabled: false";
+
 /// Ambient mode by each value that sets it.
 fn ambient() -> [(String, Value); 6] {
     [
@@ -68,10 +71,14 @@ fn wrong() -> [(&'static str, Value); 28] {
 /// Both reject them, by name.
 pub(crate) fn check() -> Result<(), String> {
     let wrong = wrong().map(|(field, values)| (field.to_owned(), values));
+    let policies = json!({ "taint": { "mode": "readiness" } });
+    let ambient = ambient();
     let mut passed = Vec::new();
-    for (field, values) in wrong.iter().chain(&ambient()) {
-        let rendering = Rendering::new("wrong", values.clone());
-        let ours = Values::resolve(&rendering.values, &Context::default())
+    let all = wrong.iter().chain(&ambient).map(|(field, values)| (field.as_str(), values.clone(), None));
+    for (field, values, kube_version) in all.chain([(POLICIES, policies, Some("v1.29.9"))]) {
+        let rendering = Rendering { kube_version, ..Rendering::new("wrong", values.clone()) };
+        let kube_version = kube_version.map(str::to_owned);
+        let ours = Values::resolve(&rendering.values, &Context { kube_version, ..Context::default() })
             .err()
             .map(|mistakes| mistakes.to_string());
         let theirs = helm::render(&rendering).err();

@@ -26,6 +26,8 @@ pub enum News {
     Spared(u32, Duration),
     Labelled,
     Unrepairable(String, Option<RepairPolicy>),
+    /// Its validation fails, and the plugin leaves it alone: why.
+    Excluded(String),
     /// It is not redirected, though its validation did not say so: the differences.
     Unredirected(String),
     /// Rules of others take its packets before ours: the rules.

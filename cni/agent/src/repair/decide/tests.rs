@@ -46,9 +46,18 @@ fn the_first_failure_is_none_and_the_second_run_tells() {
 }
 
 #[test]
+fn who_is_excluded_is_left_alone_and_told_why_once() {
+    let mut excluded = pod("a", 1);
+    excluded["metadata"]["namespace"] = json!("kube-system");
+    let mut play = Play::new(&[RepairPolicy::Delete]);
+    assert_eq!(play.at(0, event(&excluded)), [r#"tell a: Excluded("namespace kube-system is excluded")"#]);
+    excluded["status"]["initContainerStatuses"][0]["restartCount"] = json!(2);
+    assert_eq!(play.at(1, event(&excluded)), NOTHING);
+}
+
+#[test]
 fn who_is_not_broken_or_not_ours_is_left_alone() {
-    let edits: [(&str, Value); 11] = [
-        ("/metadata/namespace", json!("kube-system")),
+    let edits: [(&str, Value); 10] = [
         ("/metadata/annotations", json!({})),
         ("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")),
         ("/spec/nodeName", json!("n-2")),

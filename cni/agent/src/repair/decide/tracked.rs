@@ -89,7 +89,17 @@ impl Tracked {
             RepairScope::In(redirect) => {
                 Some(Enrolled { pod: Arc::clone(&self.pod), redirect: Arc::clone(redirect) })
             }
-            RepairScope::Out | RepairScope::Impossible(_) => None,
+            RepairScope::Out | RepairScope::Excluded(_) | RepairScope::Impossible(_) => None,
+        }
+    }
+
+    /// Its validation fails, and nobody is going to write rules.
+    pub(super) fn name_exclusion(&mut self, out: &mut Vec<RepairAction>) {
+        if let RepairScope::Excluded(why) = &self.scope
+            && !self.emitted.contains(&Once::Unrepairable)
+        {
+            self.emitted.push(Once::Unrepairable);
+            out.push(RepairAction::Tell(Arc::clone(&self.pod), News::Excluded(why.clone())));
         }
     }
 
