@@ -20,8 +20,8 @@ Feature: Values of charts of all ages are understood
         rollingMaxUnavailable: 10%
       """
     When manifests are rendered
-    Then its setting LOG_OUTPUT_LEVEL is "debug"
-    And it says "note: logLevel is logging.level now"
+    Then its setting LOG_OUTPUT_LEVEL is "info,cni-plugin:debug"
+    And it says "note: logLevel is logging.pluginLevel now"
     And it says "note: taint.enabled is taint.mode now"
     And it says "note: psp_cluster_role: "cni-psp" has no effect: Kubernetes has no PodSecurityPolicy since 1.25"
     And it says "note: privileged: true has no effect: "

@@ -39,10 +39,10 @@ Feature: A ServiceMesh is enough to install the agent
     And its container has MILLRACE_NETNS_DIR = "/var/run/netns"
 
   @mutant:former-key-dropped
-  Scenario: Its old key logLevel is the level
+  Scenario: Its old key logLevel is the plugin's level
     Given there "logLevel: info" is "logLevel: debug"
     When manifests are rendered
-    Then its setting LOG_OUTPUT_LEVEL is "debug"
+    Then its setting LOG_OUTPUT_LEVEL is "info,cni-plugin:debug"
     And it does not say "logLevel"
 
   @mutant:control-plane-untold

@@ -258,7 +258,7 @@ mod tests {
         let of = |values: PathBuf| Request { values: vec![values], show_values: true, ..named() };
         let (_, shown, stderr) =
             ran(&of(file(&dir, "cni:\n  logLevel: debug\n  chained: false\n  excludeNamespaces: [shop]\n")));
-        assert!(stderr.contains("logging.level"), "{stderr}");
+        assert!(stderr.contains("logging.pluginLevel"), "{stderr}");
         assert!(shown.contains("shop"), "what is written to the ConfigMap alone is a value, too: {shown}");
         let (code_of, again, stderr) = ran(&of(file(&dir, &shown)));
         assert_eq!((code_of, again.as_str(), stderr.as_str()), (code(0), shown.as_str(), ""));

@@ -3,6 +3,7 @@
 //! first failure. Labels are enums.
 
 mod labels;
+mod process;
 mod text;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub use labels::{
     AddPhase, AddResult, CacheResult, Deed, InstallResult, Lead, LineSkipped, RepairResult, RestartReason,
     SettingKey, TaintResult, Unrepairable, Watched,
 };
+use process::Process;
 pub use text::Exposition;
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -54,6 +56,7 @@ struct Inner {
 #[derive(Debug)]
 struct Series {
     build: Gauges<1>,
+    process: Process,
     installs: Counters<1>,
     install_ready: Gauge,
     repaired: Counters<2>,
@@ -65,6 +68,7 @@ struct Series {
     cache: Counters<1>,
     fights: Counter,
     rejected: Counters<1>,
+    refused: Gauge,
     restarts: Counters<2>,
     unredirected: Gauge,
     sandboxed: Gauge,
@@ -83,6 +87,7 @@ impl Default for Series {
         let action: fn() -> Histogram = || Histogram::new(ACTION);
         Self {
             build: Gauges::default(),
+            process: Process::default(),
             installs: Counters::default(),
             install_ready: Gauge::default(),
             repaired: Counters::default(),
@@ -94,6 +99,7 @@ impl Default for Series {
             cache: Counters::default(),
             fights: Counter::default(),
             rejected: Counters::default(),
+            refused: Gauge::default(),
             restarts: Counters::default(),
             unredirected: Gauge::default(),
             sandboxed: Gauge::default(),
@@ -174,6 +180,8 @@ impl Series {
             "Changed settings that were not applied, by key",
             &self.rejected,
         );
+        let refused = "Changed settings that are not applied now";
+        add.metric("millrace_settings_refused", refused, &self.refused);
         self.register_pods(&mut add);
         let skipped = "Log lines of the plugin, or requests with them, that were not taken, by reason";
         add.metric("millrace_log_lines_skipped", skipped, &self.lines_skipped);
@@ -210,6 +218,7 @@ impl Series {
     /// Metrics that agent and taint controller share.
     fn register_common(&self, add: &mut Registrar<'_>) {
         add.metric("millrace_build_info", "1, with the version of the program", &self.build);
+        self.process.register(add);
         add.metric("millrace_watch_restarts", "Watches begun anew, by resource and reason", &self.restarts);
         let dropped = "Kubernetes events that were not delivered";
         add.metric("millrace_events_dropped", dropped, &self.events_dropped);
@@ -348,6 +357,11 @@ impl Metrics {
         self.0.all.rejected.get_or_create(&[("key", key.0)]).inc();
     }
 
+    /// Number of changed settings that are not applied now.
+    pub fn settings_refused(&self, count: usize) {
+        self.0.all.refused.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
     pub fn watch_restarted(&self, watched: Watched, reason: RestartReason) {
         self.0.all.restarts.get_or_create(&[("resource", watched.name()), ("reason", reason.name())]).inc();
     }
@@ -385,6 +399,7 @@ impl Metrics {
     /// # Errors
     /// A metric that cannot be written, which is a defect of it.
     pub fn scrape(&self, exposition: Exposition) -> Result<String, std::fmt::Error> {
+        self.0.all.process.look();
         text::write(&self.0.registry, exposition)
     }
 }

@@ -210,6 +210,7 @@ impl Follower {
             for refused in self.live.decide() {
                 self.tell(&refused);
             }
+            self.metrics.settings_refused(self.live.report.borrow().refused.len());
             tokio::select! {
                 heard = hearing.changed() => if heard.is_err() { return },
                 Ok(()) = self.own.changed() => {}

@@ -10,21 +10,24 @@ use agent::metrics::{Exposition, Metrics};
 use serde_json::Value;
 
 /// Metrics that are in neither, each with the reason.
-const NOT_SHOWN: [(&str, &str); 2] = [
+const NOT_SHOWN: [(&str, &str); 6] = [
     ("millrace_tainted_nodes", "new nodes have it for a while; other metrics tell why one keeps it"),
     ("millrace_build_info", "asked for during a rollout, by hand"),
+    ("process_cpu_seconds_total", "dashboards for any process have it"),
+    ("process_resident_memory_bytes", "dashboards for any process have it"),
+    ("process_open_fds", "dashboards for any process have it"),
+    ("process_start_time_seconds", "dashboards for any process have it"),
 ];
 /// Labels that the scraper adds.
 const SCRAPERS: [&str; 2] = ["instance", "le"];
 /// Labels with an open set of values.
-const OPEN: [&str; 2] = ["key", "os_image"];
+const OPEN: [&str; 1] = ["key"];
 
 /// Labels with their values; none where they are open.
 type Labels = &'static [(&'static str, &'static [&'static str])];
 
 /// Metrics of kube-state-metrics (docs/metrics of its release 2.13), as far as used: an absent agent has none.
-const OF_KUBE_STATE: [(&str, Labels); 6] = [
-    ("kube_node_info", &[("node", &[]), ("os_image", &[])]),
+const OF_KUBE_STATE: [(&str, Labels); 5] = [
     (
         "kube_pod_info",
         &[
@@ -187,7 +190,7 @@ fn the_check_sees_a_wrong_name_label_and_value() {
         ("sum by (node) (millrace_unredirected_pods)", "nothing has the label node"),
         ("up", "it asks for no metric"),
         ("kube_pod_info{created_by=\"x\"}", "kube_pod_info has no label created_by"),
-        ("kube_node_info unless on (host) kube_pod_info", "nothing has the label host"),
+        ("kube_pod_status_ready unless on (host) kube_pod_info", "nothing has the label host"),
     ] {
         assert_eq!(complaints(expression, &samples), [complaint], "{expression}");
     }

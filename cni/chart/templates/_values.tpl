@@ -20,6 +20,7 @@ own defaults, `defaults` is the user's.
 {{- include "istio-cni.agree" (dict "root" $root "legacy" $legacy "path" "") -}}
 {{- $user := mergeOverwrite $root $legacy -}}
 {{- include "istio-cni.former" $user -}}
+{{- include "istio-cni.texts" $user -}}
 {{- range $family := list (list "profile" "profile") (list "compatibilityVersion" "compat") (list "platform" "platform") -}}
 {{- $key := first $family -}}
 {{- with get $user $key | default (get ($user.global | default dict) $key) -}}
@@ -46,7 +47,7 @@ own defaults, `defaults` is the user's.
 {{- /* Former spellings. Of two that differ neither is guessed. */ -}}
 {{- define "istio-cni.former" -}}
 {{- $user := . -}}
-{{- range $rename := list (list "logLevel" "logging" "level") (list "rollingMaxUnavailable" "updateStrategy" "rollingUpdate" "maxUnavailable") -}}
+{{- range $rename := list (list "logLevel" "logging" "pluginLevel") (list "rollingMaxUnavailable" "updateStrategy" "rollingUpdate" "maxUnavailable") -}}
 {{- $old := first $rename -}}
 {{- if hasKey $user $old -}}
 {{- $value := get $user $old -}}
@@ -69,6 +70,15 @@ own defaults, `defaults` is the user's.
 {{- with $user.taint -}}{{ $_ := unset . "enabled" }}{{- end -}}
 {{- with $user.ambient -}}{{ $_ := unset . "redirectMode" }}{{- end -}}
 {{- with $user.resourceQuotas -}}{{ $_ := unset . "priorityClasses" }}{{- end -}}
+{{- end -}}
+
+{{- /* Numbers and truth values in maps of texts, as upstream's charts take them. */ -}}
+{{- define "istio-cni.texts" -}}
+{{- range $map := list .env .podAnnotations .podLabels .daemonSetLabels -}}
+{{- range $key, $value := $map | default dict -}}
+{{- if or (kindIs "bool" $value) (kindIs "float64" $value) (kindIs "int64" $value) -}}{{ $_ := set $map $key (toJson $value) }}{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* Open maps that have defaults: the only ones with entries to take out. */ -}}

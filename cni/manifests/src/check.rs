@@ -34,6 +34,7 @@ fn walk(values: &mut Value, at: &str, place: KeyPrefix, mistakes: &mut Mistakes)
         let given = || GivenValue { field: place.name(&path), value: value.clone() };
         match table::find(&path) {
             Some(Setting { kind: Kind::Elsewhere, .. }) => return false,
+            Some(field) if field.kind == Kind::TextMap && field.kind.holds(value) => to_texts(value),
             Some(field) if field.kind.holds(value) => {
                 let named = Family::of(&path).zip(value.as_str().filter(|name| !name.is_empty()));
                 mistakes.0.extend(named.and_then(|(family, name)| family.unknown(name, given)));
@@ -52,6 +53,19 @@ fn walk(values: &mut Value, at: &str, place: KeyPrefix, mistakes: &mut Mistakes)
         }
         true
     });
+}
+
+/// Numbers and truth values in a map of texts are texts, as in upstream's charts.
+fn to_texts(map: &mut Value) {
+    let whole = |value: &Value| value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 1e15);
+    for value in map.as_object_mut().into_iter().flat_map(|map| map.values_mut()) {
+        let text = match value {
+            Value::Number(number) if number.is_f64() => whole(value).map(|number| format!("{number:.0}")),
+            Value::String(_) => continue,
+            _ => None,
+        };
+        *value = text.unwrap_or_else(|| value.to_string()).into();
+    }
 }
 
 /// Keys of the chart itself.
@@ -122,7 +136,7 @@ mod tests {
     fn every_mistake_is_told_with_its_field_and_value() {
         let wrong = json!({
             "chaind": true, "chained": "yes", "cniBinDir": "opt", "provider": "calico", "repair": {"enable": 1},
-            "taint": [], "env": {"A": 1}, "defaults": {}, "enabled": {"x": 1},
+            "taint": [], "env": {"A": [1]}, "defaults": {}, "enabled": {"x": 1},
         });
         assert_eq!(
             mistakes(wrong),
@@ -132,7 +146,7 @@ mod tests {
                 r#"values.cniBinDir: "opt": must be an absolute path, or """#,
                 r#"values.defaults: not to be set; set the value itself, at the root"#,
                 r#"values.enabled: {"x":1}: must be true or false"#,
-                r#"values.env: {"A":1}: must be a map of texts (numbers and truth values in quotes)"#,
+                r#"values.env: {"A":[1]}: must be a map of texts"#,
                 r#"values.provider: "calico": must be one of "default", "multus""#,
                 r#"values.repair.enable: 1: there is no such value; did you mean repair.enabled?"#,
                 r#"values.taint: []: must be a map"#,

@@ -167,7 +167,7 @@ impl Kind {
                 format!("one of {}", words.join(", "))
             }
             Self::Texts => "a list of texts".to_owned(),
-            Self::TextMap => "a map of texts (numbers and truth values in quotes)".to_owned(),
+            Self::TextMap => "a map of texts".to_owned(),
             Self::Open | Self::Elsewhere => "a map".to_owned(),
             Self::OpenList => "a list of maps".to_owned(),
             Self::PodSelectors => "a list of {name, namespace, selector}, all of them texts".to_owned(),
@@ -197,7 +197,9 @@ impl Kind {
             Self::Count => value.is_u64(),
             Self::OneOf(words) => value.as_str().is_some_and(|text| words.contains(&text)),
             Self::Texts => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
-            Self::TextMap => value.as_object().is_some_and(|map| map.values().all(Value::is_string)),
+            Self::TextMap => value.as_object().is_some_and(|map| {
+                map.values().all(|value| !value.is_array() && !value.is_object() && !value.is_null())
+            }),
             Self::Open | Self::Elsewhere => value.is_object(),
             Self::OpenList => value.as_array().is_some_and(|list| list.iter().all(Value::is_object)),
             Self::PodSelectors => value.as_array().is_some_and(|list| list.iter().all(is_selector)),
@@ -318,7 +320,7 @@ mod tests {
             (Kind::OneOf(&["", "a"]), json!(""), json!("b")),
             (Kind::Texts, json!(["a"]), json!("a")),
             (Kind::Texts, json!([]), json!([1])),
-            (Kind::TextMap, json!({"a": "1"}), json!({"a": 1})),
+            (Kind::TextMap, json!({"a": "1", "b": 2, "c": true}), json!({"a": [1]})),
             (Kind::Open, json!({"a": [1]}), json!([1])),
             (Kind::OpenList, json!([{}]), json!(["a"])),
             (Kind::PodSelectors, json!([{"name": "a", "selector": "b=c"}]), json!([{"name": "a"}])),

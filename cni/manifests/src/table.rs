@@ -62,6 +62,7 @@ table! {
         "When the image is pulled: Always, IfNotPresent, Never (default: global.imagePullPolicy)",
     );
     LOGGING_LEVEL = text("logging.level", "", "LEVEL or SCOPE:LEVEL,… (default: global.logging.level)");
+    PLUGIN_LEVEL = text("logging.pluginLevel", "", "Level of the plugin, as scope cni-plugin of logging.level (default: what that says)");
     CNI_BIN_DIR = value(
         "cniBinDir",
         Kind::AutoDirectory,

@@ -95,10 +95,18 @@ pub struct Values {
     pub global: Global,
 }
 
-/// `logging`, at the root and in `global`.
+/// `logging` at the root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Logging {
+    pub level: String,
+    pub plugin_level: String,
+}
+
+/// `logging` in `global`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GlobalLogging {
     pub level: String,
 }
 
@@ -231,7 +239,7 @@ pub struct Global {
     pub variant: String,
     pub image_pull_policy: String,
     pub image_pull_secrets: Vec<String>,
-    pub logging: Logging,
+    pub logging: GlobalLogging,
     pub log_as_json: bool,
     pub network_policy: NetworkPolicy,
     pub resource_scope: ResourceScope,

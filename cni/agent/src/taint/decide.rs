@@ -256,7 +256,7 @@ impl TaintState {
         let tainted = has(node.taints.as_deref(), &self.key);
         let standing = self.standing(node, now);
         let deed = match (&standing, tainted, self.policy) {
-            (NodeReadiness::Ready, true, _) => Deed::Remove,
+            (NodeReadiness::Ready | NodeReadiness::Agentless(_), true, _) => Deed::Remove,
             (NodeReadiness::Unready(_), false, TaintPolicy::Both) => Deed::Add,
             _ => return self.leave(name, standing, tainted),
         };
@@ -267,6 +267,7 @@ impl TaintState {
         (attempts.busy, attempts.told, attempts.reported) = (true, false, None);
         let why = match standing {
             NodeReadiness::Ready => "everything that it needs is ready".to_owned(),
+            NodeReadiness::Agentless(why) => format!("no agent ever runs there: {why}"),
             NodeReadiness::Unsure(why) | NodeReadiness::Unready(why) => why,
         };
         let patch = patch(node.taints.as_deref(), &self.key, deed);

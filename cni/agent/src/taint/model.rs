@@ -2,6 +2,8 @@
 //! Nodes and pods, as far as taints depend on them. Decoded straight from the API's JSON; of taints everything is kept, as what is compared
 //! with the server must be what the server has.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
@@ -27,6 +29,8 @@ pub struct Node {
     pub ready: bool,
     /// Its last transition.
     pub said_since: Option<Timestamp>,
+    /// Why no pod of the plugin can run there, whatever anybody configures.
+    pub agentless: Option<&'static str>,
     /// `spec.taints`, absent or not.
     pub taints: Option<Vec<Value>>,
 }
@@ -69,6 +73,7 @@ struct Metadata {
     name: String,
     namespace: String,
     uid: String,
+    labels: BTreeMap<String, String>,
     resource_version: String,
     creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
@@ -116,6 +121,19 @@ struct NodeInfo {
     container_runtime_version: String,
 }
 
+/// Labels of nodes without a Linux of their own: Windows pools, and nodes that are an account with a provider (Virtual Kubelet, of which AKS' virtual nodes are one;
+/// EKS on Fargate).
+const VIRTUAL: [(&str, &str); 2] =
+    [("type", "virtual-kubelet"), ("eks.amazonaws.com/compute-type", "fargate")];
+
+fn agentless(labels: &BTreeMap<String, String>) -> Option<&'static str> {
+    if labels.get("kubernetes.io/os").is_some_and(|os| os != "linux") {
+        return Some("its operating system is not Linux");
+    }
+    let is_virtual = VIRTUAL.iter().any(|(key, value)| labels.get(*key).is_some_and(|found| found == value));
+    is_virtual.then_some("it is a virtual node")
+}
+
 impl From<RawNode> for Node {
     fn from(RawNode { metadata, spec, status }: RawNode) -> Self {
         let ready = ready(&status.conditions);
@@ -128,6 +146,7 @@ impl From<RawNode> for Node {
             runtime: RuntimeKind::of(&status.node_info.container_runtime_version),
             ready: ready.is_some_and(|one| one.status == "True"),
             said_since: ready.and_then(|one| one.last_transition_time.as_ref()).map(|time| time.0),
+            agentless: agentless(&metadata.labels),
             taints: spec.taints,
         }
     }

@@ -12,7 +12,7 @@ use crate::place::KeyPrefix;
 
 /// Former spellings: the old path, the new one, and since when.
 const RENAMED: [(&str, &str, &str); 2] = [
-    ("logLevel", "logging.level", "1.24"),
+    ("logLevel", "logging.pluginLevel", "1.24"),
     ("rollingMaxUnavailable", "updateStrategy.rollingUpdate.maxUnavailable", "1.26"),
 ];
 
@@ -119,14 +119,14 @@ mod tests {
         let mut notes = Vec::new();
         translate(&mut values, KeyPrefix("cni."), &mut notes).unwrap();
         let want = json!({
-            "logging": {"level": "debug"}, "updateStrategy": {"rollingUpdate": {"maxUnavailable": "10%"}}, "taint": {"mode": "readiness"},
+            "logging": {"pluginLevel": "debug"}, "updateStrategy": {"rollingUpdate": {"maxUnavailable": "10%"}}, "taint": {"mode": "readiness"},
         });
         assert_eq!(values, want);
         let texts: Vec<_> = notes.iter().map(ToString::to_string).collect();
         assert_eq!(
             texts,
             [
-                "note: cni.logLevel is logging.level now",
+                "note: cni.logLevel is logging.pluginLevel now",
                 "note: cni.rollingMaxUnavailable is updateStrategy.rollingUpdate.maxUnavailable now",
                 "note: cni.taint.enabled is taint.mode now",
                 "note: cni.privileged: true has no effect: the agent has the capabilities that its mode needs, and no more",
@@ -149,12 +149,12 @@ mod tests {
     #[test]
     fn an_old_and_a_new_spelling_that_differ_are_named_both() {
         let mut values =
-            json!({"logLevel": "debug", "logging": {"level": "info"}, "taint": {"enabled": "yes"}});
+            json!({"logLevel": "debug", "logging": {"pluginLevel": "info"}, "taint": {"enabled": "yes"}});
         let error = translate(&mut values, KeyPrefix::default(), &mut Vec::new()).unwrap_err().to_string();
-        let want = "logging.level: \"info\" and logLevel: \"debug\" are one value: give it once\n\
+        let want = "logging.pluginLevel: \"info\" and logLevel: \"debug\" are one value: give it once\n\
                     taint.enabled: \"yes\": must be true or false";
         assert_eq!(error, want);
-        let mut values = json!({"logLevel": "info", "logging": {"level": "info"}});
+        let mut values = json!({"logLevel": "info", "logging": {"pluginLevel": "info"}});
         translate(&mut values, KeyPrefix::default(), &mut Vec::new()).unwrap();
     }
 }

@@ -73,7 +73,7 @@ fn agent(entry: &Map<String, Value>) -> Result<Translated, Mistakes> {
     values.retain(|_, value| value.as_str() != Some(""));
     let mut all = mistakes.keep(helm::translate(&Value::Object(values), VALUES)).unwrap_or_default();
     // It is this document's own spelling.
-    all.notes.retain(|note| !matches!(note, Note::Former { new, .. } if new == "logging.level"));
+    all.notes.retain(|note| !matches!(note, Note::Former { new, .. } if new == "logging.pluginLevel"));
     all.namespace = namespace;
     (all.installs, all.place) = (true, VALUES);
     mistakes.none().map(|()| all)

@@ -85,9 +85,10 @@ fn kind(kind: Kind) -> Map<String, Value> {
             object([("enum", words.collect())])
         }
         Kind::Texts => object([("type", typed("array")), ("items", json!({ "type": "string" }))]),
-        Kind::TextMap => {
-            object([("type", typed("object")), ("additionalProperties", json!({ "type": typed("string") }))])
-        }
+        Kind::TextMap => object([
+            ("type", typed("object")),
+            ("additionalProperties", json!({ "type": ["string", "boolean", "number", "null"] })),
+        ]),
         Kind::Open => object([("type", typed("object"))]),
         Kind::OpenList => object([("type", typed("array")), ("items", json!({ "type": "object" }))]),
         Kind::PodSelectors => {

@@ -30,7 +30,14 @@ pub(super) fn settings(values: &Values) -> BTreeMap<String, String> {
         .collect();
     let mut set = |key: &str, value: String| drop(data.insert(key.to_owned(), value));
     set("CURRENT_AGENT_VERSION", or(&or(&values.tag, &values.global.tag), env!("CARGO_PKG_VERSION")));
-    set("LOG_OUTPUT_LEVEL", or(&values.logging.level, &values.global.logging.level));
+    let level = or(&values.logging.level, &values.global.logging.level);
+    set(
+        "LOG_OUTPUT_LEVEL",
+        match values.logging.plugin_level.as_str() {
+            "" => level,
+            of_plugin => format!("{level},cni-plugin:{of_plugin}"),
+        },
+    );
     if values.istio_owned_cni_config && !values.istio_owned_cni_config_file_name.is_empty() {
         set("ISTIO_OWNED_CNI_CONFIG_FILENAME", values.istio_owned_cni_config_file_name.clone());
     }

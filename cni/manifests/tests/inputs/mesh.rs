@@ -72,7 +72,7 @@ fn a_mesh_with_everything_that_its_manual_shows() {
     assert!(!notes(&installation).iter().any(|note| note.contains("logLevel")), "{:?}", notes(&installation));
     let values = rendered(installation);
     assert_eq!(
-        (values.logging.level.as_str(), values.chained, values.provider),
+        (values.logging.plugin_level.as_str(), values.chained, values.provider),
         ("info", true, Provider::Default)
     );
     assert_eq!(

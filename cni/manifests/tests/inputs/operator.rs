@@ -191,7 +191,7 @@ fn what_is_wrong_in_an_operator_is_told_as_it_is_written() {
     for want in [
         "spec.component: []: there is no such value; did you mean components?",
         "spec.values.cni.chained: 1: must be true or false",
-        "spec.values.cni.logging.level: []: must be a text",
+        "spec.values.cni.logging.pluginLevel: []: must be a text",
         "spec.values.cni.repair.x: 1: there is no such value",
         "spec.values.global.logAsJson: 3: must be true or false",
     ] {

@@ -39,7 +39,7 @@ pilot: {cni: {enabled: true, provider: default}}
     let installation = values(text).unwrap();
     let notes = notes(&installation).join("\n");
     for new in [
-        "logging.level",
+        "logging.pluginLevel",
         "taint.mode",
         "updateStrategy.rollingUpdate.maxUnavailable",
         "privileged: false has no effect",

@@ -137,8 +137,23 @@ pub(crate) fn single() -> Vec<Rendering> {
     all
 }
 
+/// Values as charts of other releases took them.
+fn former() -> [(&'static str, Value); 2] {
+    [
+        (
+            "texts-that-are-none",
+            json!({
+                "env": { "TRUTH": true, "NUMBER": 15, "LARGE": 12_345_678, "PART": 0.5, "TEXT": "1" },
+                "podAnnotations": { "a": 1 }, "podLabels": { "b": false }, "cni": { "daemonSetLabels": { "c": 2 } },
+            }),
+        ),
+        ("plugin-level", json!({ "logging": { "level": "warn", "pluginLevel": "debug" } })),
+    ]
+}
+
 fn values() -> Vec<(&'static str, Value)> {
     let mut all = vec![("nothing", json!({})), ("settings", settings()), ("pod", pod()), ("image", image())];
+    all.extend(former());
     all.extend([
         ("no-directory", json!({ "cniBinDir": "" })),
         ("global-platform", json!({ "global": { "platform": "k3s" }, "cni": { "cniBinDir": "/k/bin" } })),

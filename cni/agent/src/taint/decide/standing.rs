@@ -12,6 +12,8 @@ use super::{TaintPolicy, TaintState};
 /// Readiness of a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NodeReadiness {
+    /// No agent ever runs there, and why: there is nothing to wait for, and pods of the mesh cannot be redirected there anyway.
+    Agentless(&'static str),
     /// All required pods are ready.
     Ready,
     /// Undetermined, and why.
@@ -23,6 +25,9 @@ pub(super) enum NodeReadiness {
 impl TaintState {
     /// Readiness of the node now.
     pub(super) fn standing(&self, node: &Node, now: Duration) -> NodeReadiness {
+        if let Some(why) = node.agentless {
+            return NodeReadiness::Agentless(why);
+        }
         // Who only takes the taint off, as upstream's controller does, may be what the node waits for.
         if !node.ready && self.policy == TaintPolicy::Both {
             return NodeReadiness::Unready("the node itself is not ready".to_owned());

@@ -31,6 +31,7 @@ fn node(name: &str, taints: &[&str]) -> Node {
         runtime: crate::runtime::RuntimeKind::Unknown,
         ready: true,
         said_since: at(2),
+        agentless: None,
         taints: (!taints.is_empty()).then(|| taints.iter().map(|key| taint(key)).collect()),
     }
 }
@@ -71,6 +72,31 @@ fn whys(actions: &[TaintAction]) -> Vec<&str> {
             TaintAction::Patch { why, .. } | TaintAction::Leave { why, .. } => why.as_str(),
         })
         .collect()
+}
+
+#[test]
+fn a_node_that_never_gets_an_agent_is_not_closed_and_one_that_is_closed_is_opened() {
+    let labelled = |name: &str, key: &str, value: &str, taints: &Value| -> Node {
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "uid": name, "labels": {key: value}}, "spec": {"taints": taints},
+        }))
+        .unwrap()
+    };
+    for (key, value, is_closed) in [
+        ("kubernetes.io/os", "windows", false),
+        ("type", "virtual-kubelet", false),
+        ("eks.amazonaws.com/compute-type", "fargate", false),
+        ("kubernetes.io/os", "linux", true),
+        ("type", "large", true),
+    ] {
+        let nodes = [
+            labelled("open", key, value, &json!([])),
+            labelled("closed", key, value, &json!([{"key": KEY, "effect": "NoSchedule"}])),
+        ];
+        let (_, actions) = leader(TaintPolicy::Both, &nodes, &[]);
+        let wanted = if is_closed { vec![("open", Deed::Add)] } else { vec![("closed", Deed::Remove)] };
+        assert_eq!(deeds(&actions), wanted, "{key}={value}");
+    }
 }
 
 #[test]
