@@ -127,6 +127,7 @@ mod tests {
             ready: true,
             created: at(1),
             said_since: at(ready_at),
+            agentless: None,
             taints: None,
         }
     }

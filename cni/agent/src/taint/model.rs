@@ -3,6 +3,7 @@
 //! with the server must be what the server has.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -30,9 +31,25 @@ pub struct Node {
     /// Its last transition.
     pub said_since: Option<Timestamp>,
     /// Why no pod of the plugin can run there, whatever anybody configures.
-    pub agentless: Option<&'static str>,
+    pub agentless: Option<Agentless>,
     /// `spec.taints`, absent or not.
     pub taints: Option<Vec<Value>>,
+}
+
+/// Why a node never gets an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Agentless {
+    NotLinux,
+    Virtual,
+}
+
+impl fmt::Display for Agentless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotLinux => "its operating system is not Linux",
+            Self::Virtual => "it is a virtual node",
+        })
+    }
 }
 
 /// A pod of the plugin, or another one that a node requires.
@@ -126,12 +143,12 @@ struct NodeInfo {
 const VIRTUAL: [(&str, &str); 2] =
     [("type", "virtual-kubelet"), ("eks.amazonaws.com/compute-type", "fargate")];
 
-fn agentless(labels: &BTreeMap<String, String>) -> Option<&'static str> {
+fn agentless(labels: &BTreeMap<String, String>) -> Option<Agentless> {
     if labels.get("kubernetes.io/os").is_some_and(|os| os != "linux") {
-        return Some("its operating system is not Linux");
+        return Some(Agentless::NotLinux);
     }
     let is_virtual = VIRTUAL.iter().any(|(key, value)| labels.get(*key).is_some_and(|found| found == value));
-    is_virtual.then_some("it is a virtual node")
+    is_virtual.then_some(Agentless::Virtual)
 }
 
 impl From<RawNode> for Node {

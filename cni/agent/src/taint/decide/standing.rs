@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::life::Belief;
-use super::super::model::{Node, Pod};
+use super::super::model::{Agentless, Node, Pod};
 use super::super::rules::Rule;
 use super::{TaintPolicy, TaintState};
 
@@ -13,7 +13,7 @@ use super::{TaintPolicy, TaintState};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NodeReadiness {
     /// No agent ever runs there, and why: there is nothing to wait for, and pods of the mesh cannot be redirected there anyway.
-    Agentless(&'static str),
+    Agentless(Agentless),
     /// All required pods are ready.
     Ready,
     /// Undetermined, and why.
