@@ -29,7 +29,7 @@ Feature: Values that cannot be are refused, all of them at once
       | provider=calico     | provider: "calico": must be one of "default", "multus"                                  |
       | cniBinDir=opt       | cniBinDir: "opt": must be an absolute path, or ""                                       |
       | kubeconfigMode=888  | kubeconfigMode: 888: must be a mode in quotes, octal with a leading 0, such as "0600"   |
-      | env.A=1             | env: {"A":1}: must be a map of texts                                                    |
+      | env.A.B=1           | env: {"A":{"B":1}}: must be a map of texts                                              |
 
   @mutant:one-mistake-told
   Scenario: Several

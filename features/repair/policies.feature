@@ -93,7 +93,8 @@ Feature: What the agent does with a pod that came up unredirected (field S4)
 
   @mutant:repair-always-on
   Scenario: Switched off, repair leaves pods alone; switched on again, it does not
-    Given the node agent's setting "REPAIR_REPAIR_PODS" is "false"
+    Given the chart's value "admissionPolicy.enabled" is "false"
+    And the node agent's setting "REPAIR_REPAIR_PODS" is "false"
     And the node agent's setting "REPAIR_LABEL_PODS" is "true"
     And it came up unredirected
     When the node agent is deployed

@@ -34,10 +34,12 @@ fn walk(values: &mut Value, at: &str, place: KeyPrefix, mistakes: &mut Mistakes)
         let given = || GivenValue { field: place.name(&path), value: value.clone() };
         match table::find(&path) {
             Some(Setting { kind: Kind::Elsewhere, .. }) => return false,
-            Some(field) if field.kind == Kind::TextMap && field.kind.holds(value) => to_texts(value),
             Some(field) if field.kind.holds(value) => {
                 let named = Family::of(&path).zip(value.as_str().filter(|name| !name.is_empty()));
                 mistakes.0.extend(named.and_then(|(family, name)| family.unknown(name, given)));
+                if field.kind == Kind::TextMap {
+                    to_texts(value);
+                }
             }
             Some(field) => mistakes.0.push(Mistake::Wrong { given: given(), wanted: field.kind.wanted() }),
             None if is_group(&path) && value.is_object() => walk(value, &path, place, mistakes),

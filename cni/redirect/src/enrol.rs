@@ -15,12 +15,11 @@ use crate::shared::shared;
 use crate::source::ProxyEnv;
 
 pub use crate::annotations::AnnotationError;
+use crate::skip::STATUS;
 pub use crate::skip::SkipReason;
 
 /// Label, and annotation, by which a pod asks for injection or refuses it.
 const INJECT: &str = "sidecar.istio.io/inject";
-/// The injector's mark on a pod.
-pub(crate) const STATUS: &str = "sidecar.istio.io/status";
 
 /// Decision on a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]

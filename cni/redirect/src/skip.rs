@@ -7,7 +7,8 @@ use std::fmt;
 use protocol::netconf::NetConf;
 use protocol::pod::Metadata;
 
-use crate::enrol::STATUS;
+/// The injector's mark on a pod.
+pub(crate) const STATUS: &str = "sidecar.istio.io/status";
 
 /// Reason to skip a pod. None of these is an error.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

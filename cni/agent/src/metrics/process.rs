@@ -6,9 +6,11 @@ use std::sync::atomic::AtomicU64;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-use rustix::param::{clock_ticks_per_second, page_size};
 
 use super::Registrar;
+
+/// Clock ticks of a second in `/proc/PID/stat` (`USER_HZ`, the same on each architecture that we build for).
+const TICKS: f64 = 100.0;
 
 /// Gauges of the process.
 #[derive(Debug, Clone, Default)]
@@ -45,8 +47,9 @@ impl Process {
             self.files.set(i64::try_from(entries.count()).unwrap_or(i64::MAX) - 1);
         }
         let text = |path: &str| fs::read_to_string(path).ok();
-        let (Some(own), Some(system)) = (text("/proc/self/stat"), text("/proc/stat")) else { return };
-        if let Some(usage) = read(&own, &system, (ticks(), page_size())) {
+        let files = (text("/proc/self/stat"), text("/proc/self/status"), text("/proc/stat"));
+        let (Some(own), Some(status), Some(system)) = files else { return };
+        if let Some(usage) = read(&own, &status, &system) {
             self.cpu.inc_by((usage.cpu - self.cpu.get()).max(0.0));
             self.memory.set(usage.memory);
             self.since.set(usage.since);
@@ -54,22 +57,19 @@ impl Process {
     }
 }
 
-fn ticks() -> f64 {
-    u32::try_from(clock_ticks_per_second()).map_or(100.0, f64::from)
-}
-
-/// Usage by `/proc/PID/stat` and `/proc/stat` (proc(5)); the name of a program may hold anything, so fields are counted behind it.
-fn read(own: &str, system: &str, (ticks, page): (f64, usize)) -> Option<Usage> {
+/// Usage by `stat` and `status` of `/proc/PID`, and `/proc/stat` (proc(5)); the name of a program may hold anything, so fields are counted behind it.
+fn read(own: &str, status: &str, system: &str) -> Option<Usage> {
     let (_, fields) = own.rsplit_once(") ")?;
     let fields: Vec<&str> = fields.split(' ').collect();
     // The first of these is field 3.
     let number = |field: usize| fields.get(field - 3)?.parse::<u32>().ok().map(f64::from);
     let boot = system.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse::<u32>().ok()?;
-    let pages = fields.get(24 - 3)?.parse::<i64>().ok()?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes = resident.trim().strip_suffix(" kB")?.parse::<i64>().ok()?;
     Some(Usage {
-        cpu: (number(14)? + number(15)?) / ticks,
-        memory: pages.saturating_mul(i64::try_from(page).ok()?),
-        since: f64::from(boot) + number(22)? / ticks,
+        cpu: (number(14)? + number(15)?) / TICKS,
+        memory: kilobytes.saturating_mul(1024),
+        since: f64::from(boot) + number(22)? / TICKS,
     })
 }
 
@@ -83,12 +83,14 @@ mod tests {
         fields[0] = "S".to_owned();
         let own = format!("1 (a) S (x) {}", fields.join(" "));
         let system = "cpu 1 2 3\nbtime 1000\nprocesses 7\n";
-        let usage = read(&own, system, (100.0, 4096)).unwrap();
-        assert_eq!(usage, Usage { cpu: 0.29, memory: 24 * 4096, since: 1000.22 });
+        let status = "Name:\ta\nVmRSS:\t     24 kB\n";
+        let usage = read(&own, status, system).unwrap();
+        assert_eq!(usage, Usage { cpu: 0.29, memory: 24 * 1024, since: 1000.22 });
         for broken in ["", "1 (a)", "1 (a) S 1 2 3"] {
-            assert_eq!(read(broken, system, (100.0, 4096)), None, "{broken:?}");
+            assert_eq!(read(broken, status, system), None, "{broken:?}");
         }
-        assert_eq!(read(&own, "cpu 1", (100.0, 4096)), None);
+        assert_eq!(read(&own, status, "cpu 1"), None);
+        assert_eq!(read(&own, "Name:\ta", system), None);
     }
 
     #[test]
