@@ -16,6 +16,7 @@ Feature: A cluster whose nodes were all turned off finds its way back by itself
     Then it comes up within 60 s
     And TCP from "cart" to "outside" port 8080 passes 15001
 
+  @mutant:annotations-always
   Scenario: Where the runtime's word is not taken the circle is closed, and cleaning the node opens it
     Given the node agent's setting "MILLRACE_RUNTIME_ANNOTATIONS" is "false"
     And the agent's image is "registry.example.com/mesh/install-cni:lab"

@@ -17,6 +17,14 @@ Feature: The agent gets what its mode needs, and no more
       | Repair in place | --set repair.deletePods=true,repair.labelPods=true                       |
       | No repair       | --set repair.enabled=false,repair.repairPods=false,repair.deletePods=true |
 
+  @mutant:probed-by-port
+  Scenario: On the node's network the agent is probed by its own program, and no port is declared
+    When manifests are rendered with "--set hostNetwork=true"
+    Then DaemonSet "istio-cni-node" has spec/template/spec/containers/install-cni/readinessProbe/exec/command = ["install-cni","probe","readyz"]
+    And DaemonSet "istio-cni-node" has spec/template/spec/containers/install-cni/startupProbe/exec/command = ["install-cni","probe","healthz"]
+    And DaemonSet "istio-cni-node" has no spec/template/spec/containers/install-cni/readinessProbe/httpGet
+    And DaemonSet "istio-cni-node" has no spec/template/spec/containers/install-cni/ports
+
   @mutant:policy-left-out
   Scenario Outline: <mode> brings one right, on pods of the own node
     When manifests are rendered with "--set <values>"

@@ -46,6 +46,7 @@ Feature: An agent's token is good for the pods of its own node
     When the node agent's token is used to patch pods/status "shop/near" with `{"metadata":{"labels":{"app":"payments"}}}`
     Then that is denied: "only the label cni.istio.io/uninitialized of pods may be changed"
 
+  @mutant:any-annotation
   Scenario Outline: Nor is it one to its <what>
     Given the chart's value "repair.labelPods" is "true"
     And the node agent is ready

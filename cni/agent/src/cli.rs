@@ -15,6 +15,7 @@ use clap::{
 
 use crate::USAGE;
 use crate::manifests::Request;
+use crate::probe::Probe;
 use crate::status::StatusOutput;
 use crate::taint;
 use manifests::setting::Kind;
@@ -84,6 +85,12 @@ pub enum Command {
     /// Mind the taint that keeps pods off nodes until the plugin is ready there, for all nodes of the cluster.
     #[command(after_help = TAINT_EXAMPLES)]
     Taint(taint::TaintFlags),
+    /// Ask the agent of this container whether it runs, or is ready: the kubelet's probe where the agent is on the node's network. Ends with 0 for yes, and
+    /// prints what is missing.
+    Probe {
+        /// What is asked.
+        what: Probe,
+    },
     /// Print the version, as upstream's command does.
     Version,
     /// Wait until told to stop, as a pod that has nothing more to do.

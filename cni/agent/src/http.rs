@@ -19,14 +19,17 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::net::sockopt::set_ipv6_v6only;
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::accept;
 use crate::metrics::{Exposition, Metrics};
+use crate::probe;
 use crate::readiness::{Missing, Readiness};
 use crate::serve::fairness::{Desk, Share};
 use crate::settings::effective::{Effective, SettingsReport};
@@ -83,6 +86,39 @@ pub async fn both(state: HttpState, monitoring: Option<u16>, stop: CancellationT
         }
     };
     tokio::join!(serve(HEALTH_PORT, Purpose::Health, state.clone(), stop.clone()), metrics);
+}
+
+/// Serves the agent's ports and its socket for probes until `stop`.
+pub async fn of_agent(state: HttpState, monitoring: Option<u16>, stop: CancellationToken) {
+    tokio::join!(for_probes(state.clone(), stop.clone()), both(state, monitoring, stop));
+}
+
+/// Answers probes of the agent's own container (`install-cni probe`) until `stop`. Who asks from elsewhere is root as well, or gets nothing.
+async fn for_probes(state: HttpState, stop: CancellationToken) {
+    let listener = probe::listen().and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        UnixListener::from_std(listener)
+    });
+    let listener = match listener {
+        Ok(listener) => listener,
+        Err(error) => {
+            return tracing::error!(target: "cni-agent", %error, "failed to listen for probes: a probe that asks over the socket fails");
+        }
+    };
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    while let Some((place, (stream, _))) =
+        accept::next("probes' socket", || listener.accept(), &room, &stop).await
+    {
+        if !stream.peer_cred().is_ok_and(|peer| peer.uid() == geteuid().as_raw()) {
+            continue;
+        }
+        let state = state.clone();
+        tokio::spawn(async move {
+            let answered = answer_one(stream, Asker::Far, Purpose::Health, state);
+            let _ = timeout(CONNECTION_LIMIT, answered).await;
+            drop(place);
+        });
+    }
 }
 
 /// Listens on `port`, on every address of the pod, and answers until `stop`. A port that is taken is tried again.
@@ -145,7 +181,7 @@ pub async fn answer_all(listener: TcpListener, purpose: Purpose, state: HttpStat
 }
 
 async fn answer_one(
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
     asker: Asker,
     purpose: Purpose,
     state: HttpState,

@@ -2,6 +2,7 @@
 //! Answers as a client reads them, over real sockets of the loopback.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::*;
 use crate::readiness::Part;

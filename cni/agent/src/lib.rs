@@ -50,6 +50,7 @@ pub mod log;
 pub mod manifests;
 pub mod metrics;
 pub mod pods;
+pub mod probe;
 pub mod readiness;
 pub mod reload;
 pub mod repair;

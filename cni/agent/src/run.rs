@@ -36,7 +36,7 @@ use crate::settings::layers::ProcessEnvironment;
 use crate::settings::{self, Loaded, Network, Settings};
 use crate::signals::Signals;
 use crate::taint::OwnTaint;
-use crate::{status, taint};
+use crate::{probe, status, taint};
 
 #[must_use]
 pub fn main(cli: Cli) -> ExitCode {
@@ -50,6 +50,9 @@ pub fn main(cli: Cli) -> ExitCode {
     if let Some(Command::Manifests(request)) = &cli.command {
         let done = manifests::run(request, &cli.flags.0, &mut io::stdout(), &mut io::stderr());
         return done.unwrap_or(ExitCode::FAILURE);
+    }
+    if let Some(Command::Probe { what }) = cli.command {
+        return probe::main(what);
     }
     if let Some(Command::Idle) = cli.command {
         return idle().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
@@ -100,7 +103,7 @@ async fn agent(loaded: Loaded) -> io::Result<()> {
     let stop = CancellationToken::new();
     let mut servers = JoinSet::new();
     let state = HttpState { metrics: metrics.clone(), readiness: readiness.clone(), settings: live.report() };
-    servers.spawn(http::both(state, settings.monitoring_port, stop.clone()));
+    servers.spawn(http::of_agent(state, settings.monitoring_port, stop.clone()));
     make_run_dir(&settings);
     let client = cluster::client(&settings);
     let pods = cluster::pods(&settings, client.as_ref(), &metrics, &mut servers, &stop);

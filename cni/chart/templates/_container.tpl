@@ -10,6 +10,20 @@ image: {{ include "istio-cni.image" .v | quote }}
 imagePullPolicy: {{ . | quote }}
 {{- end }}
 command: [install-cni]
+{{- if include "istio-cni.hostNetwork" .v }}
+# There the probes' port may be anybody's, who answers 200, and a declared port is one of the node's, which is free once.
+startupProbe:
+  exec:
+    command: [install-cni, probe, healthz]
+  timeoutSeconds: 3
+  initialDelaySeconds: 1
+  periodSeconds: 1
+  failureThreshold: 2147483647
+readinessProbe:
+  exec:
+    command: [install-cni, probe, readyz]
+  timeoutSeconds: 3
+{{- else }}
 ports:
   - name: metrics
     containerPort: 15014
@@ -21,6 +35,7 @@ readinessProbe:
   httpGet:
     path: /readyz
     port: 8000
+{{- end }}
 securityContext:
   {{- include "istio-cni.securityContext" .v | nindent 2 }}
 envFrom:

@@ -161,7 +161,7 @@ async fn probe(node: Arc<NetnsNode>, slot: Arc<Slot>, name: String) {
         backed_off(node.options.probed_in(probe.period)).await;
     }
     loop {
-        let seen = probe.look(node.netns.path(), address(&slot)).await;
+        let seen = probe.look(node.netns.path(), address(&slot), pid(&slot, &name)).await;
         let mut parts = slot.parts.lock().await;
         let Some(container) = parts.containers.iter_mut().find(|container| container.name == name) else {
             return std::future::pending().await;
@@ -181,6 +181,11 @@ fn address(slot: &Slot) -> IpAddr {
     slot.shown().addresses.first().copied().unwrap_or(Ipv4Addr::LOCALHOST.into())
 }
 
+/// Process of a container, as the lab numbers it.
+fn pid(slot: &Slot, name: &str) -> Option<u32> {
+    slot.shown().pids.into_iter().find(|(one, _)| one == name).map(|(_, pid)| pid)
+}
+
 /// Waits until a container's startup probe succeeds. Before that a kubelet does not ask whether it is ready, and as soon as it has, it does
 /// (`pkg/kubelet/prober/prober_manager.go`, `UpdatePodStatus`); never again after that.
 async fn started(node: &NetnsNode, slot: &Slot, planned: &Planned, readiness: &PlannedProbe) {
@@ -190,7 +195,7 @@ async fn started(node: &NetnsNode, slot: &Slot, planned: &Planned, readiness: &P
     backed_off(node.options.probed_in(probe.delay)).await;
     let mut last = None;
     loop {
-        let seen = probe.look(node.netns.path(), address(slot)).await;
+        let seen = probe.look(node.netns.path(), address(slot), pid(slot, &planned.name)).await;
         if seen == Seen::Ready {
             return;
         }

@@ -10,6 +10,7 @@ use cluster::Fetched;
 use k8s_openapi::api::core::v1::{ContainerPort, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use crate::errand;
 use crate::netns;
 
 /// Default of a kubelet's `timeoutSeconds`, and the deadline of other questions.
@@ -25,9 +26,11 @@ pub enum Question {
     Http { path: String },
     /// `tcpSocket`
     Tcp,
+    /// `exec`: the command, whose first word names the container's own program unless it is a path.
+    Exec { command: Vec<String> },
 }
 
-/// Probe with `httpGet` or `tcpSocket`.
+/// Probe with `httpGet`, `tcpSocket` or `exec`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedProbe {
     pub question: Question,
@@ -54,12 +57,16 @@ impl PlannedProbe {
     #[must_use]
     pub fn of(probe: Option<&Probe>, ports: &[ContainerPort]) -> Option<Self> {
         let probe = probe?;
-        let (question, port) = match (&probe.http_get, &probe.tcp_socket) {
-            (Some(get), _) => {
-                (Question::Http { path: get.path.clone().unwrap_or_else(|| "/".to_owned()) }, &get.port)
+        let (question, port) = match (&probe.http_get, &probe.tcp_socket, &probe.exec) {
+            (Some(get), _, _) => {
+                let path = get.path.clone().unwrap_or_else(|| "/".to_owned());
+                (Question::Http { path }, resolve(&get.port, ports))
             }
-            (None, Some(socket)) => (Question::Tcp, &socket.port),
-            (None, None) => return None,
+            (None, Some(socket), _) => (Question::Tcp, resolve(&socket.port, ports)),
+            (None, None, Some(exec)) => {
+                (Question::Exec { command: exec.command.clone().unwrap_or_default() }, Ok(0))
+            }
+            (None, None, None) => return None,
         };
         let seconds = |given: Option<i32>| {
             given.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs)
@@ -67,11 +74,14 @@ impl PlannedProbe {
         let delay = seconds(probe.initial_delay_seconds).unwrap_or_default();
         let period = seconds(probe.period_seconds).unwrap_or(PERIOD);
         let timeout = seconds(probe.timeout_seconds).unwrap_or(TIMEOUT);
-        Some(Self { question, port: resolve(port, ports), delay, period, timeout })
+        Some(Self { question, port, delay, period, timeout })
     }
 
-    /// Probes once, from the node's namespace.
-    pub async fn look(&self, node: &Path, address: IpAddr) -> Seen {
+    /// Probes once: from the node's namespace, or in the container whose process this is.
+    pub async fn look(&self, node: &Path, address: IpAddr, process: Option<u32>) -> Seen {
+        if let Question::Exec { command } = &self.question {
+            return self.run(command, process).await;
+        }
         let port = match &self.port {
             Ok(port) => *port,
             Err(why) => return Seen::NotReady(why.clone()),
@@ -83,8 +93,22 @@ impl PlannedProbe {
         }
     }
 
+    /// `DoExecProbe` in `pkg/probe/exec/exec.go`: what the program prints is the reason.
+    async fn run(&self, command: &[String], process: Option<u32>) -> Seen {
+        let Some(process) = process else { return Seen::NotReady("container not running".to_owned()) };
+        let is_path = command.first().is_some_and(|word| word.starts_with('/'));
+        let words = command.iter().skip(usize::from(!is_path)).map(String::as_str).collect::<Vec<_>>();
+        match errand::beside(process, &words, self.timeout).await {
+            Ok(answer) if answer.exit == Some(0) => Seen::Ready,
+            Ok(answer) => Seen::NotReady(format!("{}{}", answer.stdout, answer.stderr).trim_end().to_owned()),
+            Err(error) => Seen::NotReady(error.to_string()),
+        }
+    }
+
     fn ask(&self, target: SocketAddr) -> Seen {
         match &self.question {
+            // It asks nobody over a network.
+            Question::Exec { .. } => Seen::NotReady("no address to ask".to_owned()),
             Question::Http { path } => self.get(target, path),
             Question::Tcp => match TcpStream::connect_timeout(&target, self.timeout) {
                 Ok(_) => Seen::Ready,
@@ -161,7 +185,7 @@ pub fn unplayed(probe: &Probe) -> Option<&'static str> {
     }
     match (&probe.tcp_socket, &probe.exec, &probe.grpc) {
         (Some(socket), _, _) => socket.host.as_ref().map(|_| "tcpSocket of another host"),
-        (_, Some(_), _) => Some("exec"),
+        (_, Some(_), _) => None,
         (_, _, Some(_)) => Some("grpc"),
         (None, None, None) => None,
     }
@@ -243,7 +267,7 @@ mod tests {
         let headers = json!({ "httpHeaders": [{ "name": "n", "value": "v" }] });
         assert_eq!(get(headers), Some("httpGet with headers"));
         assert_eq!(of(json!({ "tcpSocket": { "port": 80 } })), None);
-        assert_eq!(of(json!({ "exec": { "command": ["true"] } })), Some("exec"));
+        assert_eq!(of(json!({ "exec": { "command": ["true"] } })), None);
         assert_eq!(of(json!({ "grpc": { "port": 80 } })), Some("grpc"));
     }
 

@@ -61,8 +61,8 @@ mod tests {
             one.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             one
         };
-        let probed = container(json!({ "readinessProbe": { "exec": { "command": ["true"] } } }));
-        let told = Some(r#"netns cannot probe container "c" by exec"#.to_owned());
+        let probed = container(json!({ "readinessProbe": { "grpc": { "port": 1 } } }));
+        let told = Some(r#"netns cannot probe container "c" by grpc"#.to_owned());
         assert_eq!(rejected(&json!({ "containers": [probed] })), told);
         let mounts = container(json!({ "volumeMounts": [{ "name": "m", "mountPath": "/m" }] }));
         let volume = json!({ "name": "m", "configMap": { "name": "m" } });

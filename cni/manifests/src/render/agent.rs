@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::container::{container, volumes};
+use super::container::{container, is_on_host, volumes};
 use super::make::{DAEMON_SET, Labels, Maker, fixed, merged, put_unless_empty};
 use super::rights::AGENT;
 use super::taint;
@@ -69,7 +69,7 @@ fn pod(values: &Values) -> Value {
         "containers": [container(values)],
         "volumes": volumes(values),
     });
-    if values.host_network || (values.ambient.enabled && values.ambient.share_host_network_namespace) {
+    if is_on_host(values) {
         pod["hostNetwork"] = true.into();
         pod["dnsPolicy"] = "ClusterFirstWithHostNet".into();
     }

@@ -103,7 +103,6 @@ pub(super) fn container(values: &Values) -> Value {
         "name": "install-cni",
         "image": image(values),
         "command": ["install-cni"],
-        "ports": ports(),
         // No liveness probe: with a port that another process of the node holds, an agent that works would be killed.
         "startupProbe": startup(),
         "readinessProbe": readiness(),
@@ -112,9 +111,30 @@ pub(super) fn container(values: &Values) -> Value {
         "env": variables(values),
         "volumeMounts": mounts(values).map(mounted).collect::<Vec<_>>(),
     });
+    if is_on_host(values) {
+        // There the port may be anybody's, who answers 200; and a declared port is one of the node's, which is free once.
+        ask_by_program(&mut container["startupProbe"], "healthz");
+        ask_by_program(&mut container["readinessProbe"], "readyz");
+    } else {
+        container["ports"] = ports();
+    }
     put_unless_empty(&mut container, "imagePullPolicy", pull_policy(values).into());
     put_unless_empty(&mut container, "resources", values.resources.clone().into());
     container
+}
+
+/// True if the agent is on the node's network.
+pub(super) fn is_on_host(values: &Values) -> bool {
+    values.host_network || (values.ambient.enabled && values.ambient.share_host_network_namespace)
+}
+
+/// Has a probe ask the agent by the agent's own program, in its container.
+fn ask_by_program(probe: &mut Value, what: &str) {
+    if let Some(probe) = probe.as_object_mut() {
+        probe.remove("httpGet");
+        probe.insert("exec".to_owned(), json!({ "command": ["install-cni", "probe", what] }));
+        probe.insert("timeoutSeconds".to_owned(), 3.into());
+    }
 }
 
 /// Declared ports; the kubelet needs no declaration.

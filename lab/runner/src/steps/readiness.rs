@@ -50,9 +50,15 @@ async fn told(tier: &Tier, pod: &PodName, object: &Value) -> Result<Vec<String>,
     Ok(its.filter_map(|event| event.message).filter(|message| message.starts_with(FAILED)).collect())
 }
 
+/// What an agent answers on the node's network, too, where its kubelet asks by its program.
+const OF_AGENT: (u16, &str) = (8000, "/readyz");
+
 /// Port and path of a pod's readiness probe.
 fn probe(pod: &Value) -> Option<(u16, String)> {
     let containers = pod["spec"]["containers"].as_array()?;
+    if containers.iter().any(|container| container["readinessProbe"]["exec"].is_object()) {
+        return Some((OF_AGENT.0, OF_AGENT.1.to_owned()));
+    }
     let (container, get) = containers.iter().find_map(|container| {
         let get = &container["readinessProbe"]["httpGet"];
         get.is_object().then_some((container, get))
