@@ -7,15 +7,14 @@ use protocol::netconf::NoInterception;
 use protocol::pod::PodFacts;
 
 use crate::annotations::{InvalidValue, NONE};
-
 use crate::go::parse_bool;
 use crate::parameters::Redirect;
 use crate::proxy::{Proxy, containers};
 use crate::shared::shared;
+use crate::skip::STATUS;
 use crate::source::ProxyEnv;
 
 pub use crate::annotations::AnnotationError;
-use crate::skip::STATUS;
 pub use crate::skip::SkipReason;
 
 /// Label, and annotation, by which a pod asks for injection or refuses it.
