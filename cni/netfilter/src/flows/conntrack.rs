@@ -9,9 +9,12 @@ use crate::netlink::{ExchangeError, Socket};
 use crate::nft::GENERIC_HEADER;
 use crate::wire::{ACK, DUMP, Malformed, Writer, attributes, be32, fixed};
 
-/// `NFNL_SUBSYS_CTNETLINK << 8`, with `IPCTNL_MSG_CT_GET` and `IPCTNL_MSG_CT_DELETE`.
+/// `NFNL_SUBSYS_CTNETLINK << 8`, with `IPCTNL_MSG_CT_GET`, `IPCTNL_MSG_CT_DELETE` and `IPCTNL_MSG_CT_GET_STATS`.
 const GET: u16 = 1 << 8 | 1;
 const DELETE: u16 = 1 << 8 | 2;
+const STATISTICS: u16 = 1 << 8 | 5;
+/// `CTA_STATS_GLOBAL_ENTRIES`: the namespace's number of entries.
+const ENTRIES: u16 = 1;
 // Attributes: `CTA_*`, those of a tuple, of its addresses and of its protocol.
 const TUPLE: u16 = 1;
 const REPLY: u16 = 2;
@@ -62,8 +65,13 @@ impl Entry {
 }
 
 /// TCP and UDP connections. One that is added meanwhile may be left out.
+///
+/// All namespaces of a machine share one table, through which the kernel goes bucket by bucket; so it is asked first whether this one has any entry.
 pub(super) fn list(socket: &mut Socket) -> Result<Vec<Entry>, ExchangeError> {
     let mut entries = Vec::new();
+    if count(socket) == Some(0) {
+        return Ok(entries);
+    }
     let mut request = Writer::with_capacity(32);
     request.message(GET, DUMP);
     request.raw([0; GENERIC_HEADER]);
@@ -72,6 +80,29 @@ pub(super) fn list(socket: &mut Socket) -> Result<Vec<Entry>, ExchangeError> {
         Ok(())
     })?;
     Ok(entries)
+}
+
+/// Number of entries of the namespace; `None` if the kernel does not tell.
+fn count(socket: &mut Socket) -> Option<u32> {
+    let mut found = None;
+    let mut request = Writer::with_capacity(32);
+    request.message(STATISTICS, ACK);
+    request.raw([0; GENERIC_HEADER]);
+    let told = socket.ask(&request.into_bytes(), |reply| {
+        found = counted(reply.body)?;
+        Ok(())
+    });
+    told.ok().and(found)
+}
+
+fn counted(body: &[u8]) -> Result<Option<u32>, Malformed> {
+    let (_, body) = body.split_at_checked(GENERIC_HEADER).ok_or(Malformed)?;
+    for attribute in attributes(body) {
+        if let (ENTRIES, payload) = attribute? {
+            return be32(payload).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 /// An entry from its message; `None` for protocols without ports.
@@ -174,6 +205,15 @@ mod tests {
             attribute(3, &destination.1.to_be_bytes()),
         ];
         nested(kind, &[addresses, nested(2, &ports)])
+    }
+
+    #[test]
+    fn the_number_of_entries_is_the_statistics() {
+        let header = [0; GENERIC_HEADER].to_vec();
+        let told = [header.clone(), attribute(3, &[9; 4]), attribute(ENTRIES, &[0, 0, 1, 2])].concat();
+        assert!(matches!(counted(&told), Ok(Some(258))));
+        assert!(matches!(counted(&header), Ok(None)));
+        assert!(counted(&[0]).is_err());
     }
 
     #[test]
