@@ -28,6 +28,17 @@ Feature: An annotation that cannot be obeyed keeps the pod from starting
       | istio.io/reroute-virtual-interfaces              | net1+               | contains invalid characters                        |
       | traffic.sidecar.istio.io/kubevirtInterfaces      | 0net                | contains invalid characters                        |
 
+  @install-cni @millrace @mutant:none-refused
+  Scenario: A pod without interception starts where the node's settings skip such pods
+    Given the node agent's setting "MILLRACE_INTERCEPTION_MODE_NONE" is "skip"
+    And the node agent is ready
+    And pod "outside" outside the mesh
+    And pod "cart" of the mesh
+    And its annotation "sidecar.istio.io/interceptionMode" is "NONE"
+    When "cart" starts
+    Then it runs
+    And TCP from "cart" to "outside" port 8080 is direct
+
   @mutant:bad-annotation-accepted
   Scenario Outline: <annotation> with <count> elements is longer than any that is meant
     Each element is rules that every start of the pod writes, and that every connection of it walks through.

@@ -72,6 +72,7 @@ Feature: A changed setting reaches the node without a restart
       | key                 | value      | what           | says          |
       | MOUNTED_CNI_NET_DIR | /elsewhere | another volume | other volumes |
       | MONITORING_PORT     | 15015      | another pod    | next start    |
+      | KUBECONFIG_MODE     | 0644       | a template     | pod template  |
 
   @mutant:refused-setting-applied @mutant:warning-untyped
   Scenario: A repair policy whose right the agent lacks is refused

@@ -88,7 +88,7 @@ pub enum Command {
     /// Ask the agent of this container whether it runs, or is ready: the kubelet's probe where the agent is on the node's network. Ends with 0 for yes, and
     /// prints what is missing.
     Probe {
-        /// What is asked.
+        /// Endpoint of the agent.
         what: Probe,
     },
     /// Print the version, as upstream's command does.

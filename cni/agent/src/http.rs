@@ -93,18 +93,9 @@ pub async fn of_agent(state: HttpState, monitoring: Option<u16>, stop: Cancellat
     tokio::join!(for_probes(state.clone(), stop.clone()), both(state, monitoring, stop));
 }
 
-/// Answers probes of the agent's own container (`install-cni probe`) until `stop`. Who asks from elsewhere is root as well, or gets nothing.
+/// Answers probes of the agent's own container (`install-cni probe`) until `stop`. Another user of the node's network is not answered.
 async fn for_probes(state: HttpState, stop: CancellationToken) {
-    let listener = probe::listen().and_then(|listener| {
-        listener.set_nonblocking(true)?;
-        UnixListener::from_std(listener)
-    });
-    let listener = match listener {
-        Ok(listener) => listener,
-        Err(error) => {
-            return tracing::error!(target: "cni-agent", %error, "failed to listen for probes: a probe that asks over the socket fails");
-        }
-    };
+    let Some(listener) = listen_until("probes' socket", listen_for_probes, &stop).await else { return };
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     while let Some((place, (stream, _))) =
         accept::next("probes' socket", || listener.accept(), &room, &stop).await
@@ -123,21 +114,38 @@ async fn for_probes(state: HttpState, stop: CancellationToken) {
 
 /// Listens on `port`, on every address of the pod, and answers until `stop`. A port that is taken is tried again.
 pub async fn serve(port: u16, purpose: Purpose, state: HttpState, stop: CancellationToken) {
+    let what = format!("port {port}");
+    if let Some(listener) = listen_until(&what, || listen(port), &stop).await {
+        tracing::info!(target: "cni-agent", port, ?purpose, "listening");
+        answer_all(listener, purpose, state, stop).await;
+    }
+}
+
+/// Tries to listen until it succeeds; `None` after `stop`.
+async fn listen_until<L>(
+    what: &str,
+    listen: impl Fn() -> io::Result<L>,
+    stop: &CancellationToken,
+) -> Option<L> {
     let mut said = false;
     while !stop.is_cancelled() {
-        match listen(port) {
-            Ok(listener) => {
-                tracing::info!(target: "cni-agent", port, ?purpose, "listening");
-                return answer_all(listener, purpose, state, stop).await;
-            }
+        match listen() {
+            Ok(listener) => return Some(listener),
             Err(error) if !said => {
-                tracing::error!(target: "cni-agent", port, ?purpose, %error, "failed to listen; trying again every 5 s");
+                tracing::error!(target: "cni-agent", what, %error, "failed to listen; trying again every 5 s");
                 said = true;
             }
             Err(_) => {}
         }
         let _ = timeout(AGAIN, stop.cancelled()).await;
     }
+    None
+}
+
+fn listen_for_probes() -> io::Result<UnixListener> {
+    let listener = probe::listen()?;
+    listener.set_nonblocking(true)?;
+    UnixListener::from_std(listener)
 }
 
 /// Binds both families where the kernel has both.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The kubelet's probes where the agent is on the node's network: there any process may hold the probes' port, and answer 200. `install-cni probe` runs in
-//! the agent's container, asks its agent over a Unix socket, and believes an answer of that alone.
+//! The kubelet's probes where the agent is on the node's network. There any process may hold the probes' port, and answer 200. So the kubelet runs
+//! `install-cni probe` in the agent's container, which asks over a Unix socket and believes an answer of the agent alone.
 //!
-//! The socket has no file, as two agents may share their directories for a while. Its name is that of the container's mount namespace, and whoever took the
-//! name first is found out: the kernel says which process answers.
+//! The socket is an abstract one (unix(7)): it has no file, because two agents may share their directories for a while. Its name has the inode of the
+//! container's mount namespace. Another process may take that name first. `SO_PEERCRED` then names that process, and it is not believed.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -22,12 +22,10 @@ const LIMIT: Duration = Duration::from_millis(900);
 /// Bound on an answer, in bytes: the kubelet keeps 10 KiB of it.
 const LARGEST: u64 = 16 * 1024;
 
-/// What is asked.
+/// Endpoint of the agent, as `install-cni probe` takes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Probe {
-    /// Whether the agent runs.
     Healthz,
-    /// Whether everything is installed, and what is missing.
     Readyz,
 }
 
@@ -79,16 +77,19 @@ fn ask(address: &SocketAddr, probe: Probe) -> io::Result<(bool, String)> {
     read(&String::from_utf8_lossy(&answer)).ok_or_else(|| io::Error::other("its answer is no HTTP"))
 }
 
-/// True if the peer runs the program that this process runs, in this container: others have no number here.
+/// True if the peer is a process of this program. One outside of this container's pid namespace has the number 0.
 fn is_agent(stream: &UnixStream) -> io::Result<bool> {
-    let peer = getsockopt(stream, PeerCredentials)?.pid();
+    runs_this_program(getsockopt(stream, PeerCredentials)?.pid())
+}
+
+fn runs_this_program(peer: i32) -> io::Result<bool> {
     let program = |process: &str| fs::metadata(PathBuf::from("/proc").join(process).join("exe"));
     let identity = |found: fs::Metadata| (found.dev(), found.ino());
     let own = program("self").map(identity)?;
     Ok(peer > 0 && program(&peer.to_string()).is_ok_and(|found| identity(found) == own))
 }
 
-/// Whether the code is 200, and the body.
+/// Splits an HTTP/1.1 response: success means 200 alone, as `/readyz` answers 503.
 fn read(answer: &str) -> Option<(bool, String)> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let code = head.lines().next()?.strip_prefix("HTTP/1.1 ")?.split(' ').next()?;
@@ -133,23 +134,15 @@ mod tests {
     }
 
     #[test]
-    fn another_program_with_the_name_is_not_believed() {
-        let name = format!("istio-cni-probe-stranger-{}", std::process::id());
-        let address = SocketAddr::from_abstract_name(&name).unwrap();
-        let script = format!(
-            "import socket; s = socket.socket(socket.AF_UNIX); s.bind('\\0{name}'); s.listen(); print('up', flush=True); c, _ = s.accept(); c.sendall(b'HTTP/1.1 200 OK\\r\\n\\r\\nready')"
-        );
-        let python = std::process::Command::new("python3")
-            .args(["-c", &script])
-            .stdout(std::process::Stdio::piped())
-            .spawn();
-        // Without python3 nobody plays the stranger.
-        let Ok(mut stranger) = python else { return };
-        let mut up = [0; 2];
-        stranger.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
-        let error = ask(&address, Probe::Readyz).unwrap_err();
-        assert!(error.to_string().contains("another process"), "{error}");
-        stranger.kill().unwrap();
+    fn only_a_process_of_this_program_is_believed() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let mut stranger =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let other = i32::try_from(stranger.id()).unwrap();
+        for (peer, is_believed) in [(own, true), (other, false), (0, false)] {
+            assert_eq!(runs_this_program(peer).unwrap(), is_believed, "{peer}");
+        }
+        drop(stranger.stdin.take());
         stranger.wait().unwrap();
     }
 }

@@ -62,7 +62,7 @@ pub enum From {
 pub enum TakesEffect {
     /// At once.
     Live,
-    /// With another pod whose template says it: whoever may change the `ConfigMap` alone may neither open the plugin's credentials nor have it uninstalled.
+    /// With another pod whose template says it. The `ConfigMap` is not believed: a change of it alone must not open the credentials, skip TLS or uninstall.
     Template,
     /// With another pod: the value belongs with the volumes that the pod was made with, and a `ConfigMap` that changes before the DaemonSet rolls
     /// would pair it with the former ones.

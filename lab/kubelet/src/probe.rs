@@ -64,7 +64,8 @@ impl PlannedProbe {
             }
             (None, Some(socket), _) => (Question::Tcp, resolve(&socket.port, ports)),
             (None, None, Some(exec)) => {
-                (Question::Exec { command: exec.command.clone().unwrap_or_default() }, Ok(0))
+                let command = exec.command.clone().unwrap_or_default();
+                (Question::Exec { command }, Err("a program has no port".to_owned()))
             }
             (None, None, None) => return None,
         };
@@ -106,18 +107,16 @@ impl PlannedProbe {
     }
 
     fn ask(&self, target: SocketAddr) -> Seen {
-        match &self.question {
-            // It asks nobody over a network.
-            Question::Exec { .. } => Seen::NotReady("no address to ask".to_owned()),
-            Question::Http { path } => self.get(target, path),
-            Question::Tcp => match TcpStream::connect_timeout(&target, self.timeout) {
-                Ok(_) => Seen::Ready,
-                // `DoTCPProbe` in `pkg/probe/tcp/tcp.go`.
-                Err(error) => Seen::NotReady(dialled(target, &error).unwrap_or_else(|| match error.kind() {
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("dial tcp {target}: i/o timeout"),
-                    _ => error.to_string(),
-                })),
-            },
+        if let Question::Http { path } = &self.question {
+            return self.get(target, path);
+        }
+        match TcpStream::connect_timeout(&target, self.timeout) {
+            Ok(_) => Seen::Ready,
+            // `DoTCPProbe` in `pkg/probe/tcp/tcp.go`.
+            Err(error) => Seen::NotReady(dialled(target, &error).unwrap_or_else(|| match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("dial tcp {target}: i/o timeout"),
+                _ => error.to_string(),
+            })),
         }
     }
 

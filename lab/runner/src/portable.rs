@@ -5,10 +5,11 @@
 pub const MILLRACE: &str = "millrace";
 
 /// Words of steps about what only Millrace has.
-const OWN: [&str; 30] = [
+const OWN: [&str; 31] = [
     // Settings, metrics and annotations of its own.
     "millrace",
     "MILLRACE_RAISE_CNI_VERSION",
+    "MILLRACE_INTERCEPTION_MODE_NONE",
     "EvictUnredirectedPod",
     "SandboxedRuntime",
     "sandboxed runtimes",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the kernel says of this process, under the names that Prometheus' clients give it. Read when somebody scrapes.
+//! `process_*`: the metrics of a process that Prometheus' client libraries have. This library has none, so they come from `/proc/self` at each scrape.
 
 use std::fs;
 use std::sync::atomic::AtomicU64;
@@ -21,7 +21,6 @@ pub(super) struct Process {
     since: Gauge<f64, AtomicU64>,
 }
 
-/// What is read of `/proc`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Usage {
     /// Seconds of processor time.

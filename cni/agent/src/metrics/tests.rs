@@ -59,7 +59,7 @@ fn both_texts_have_the_same_samples_and_no_name_is_doubled() {
     metrics.token_expires(Some(1_795_000_000));
     let samples = |exposition| {
         let mut samples = lines(&metrics, exposition);
-        // What the kernel says of this process changes from one look to the next.
+        // `process_*` differs between two scrapes.
         samples.retain(|line| !line.starts_with('#') && !line.starts_with("process_"));
         samples.sort();
         samples

@@ -130,6 +130,7 @@ async fn a_refusal_is_told_once_and_the_rest_is_applied() {
         let sample = format!("millrace_settings_rejected_total{{key=\"{key}\"}} 1");
         assert!(text.contains(&sample), "{sample}:\n{text}");
     }
+    assert!(text.contains("\nmillrace_settings_refused 2\n"), "{text}");
     assert_eq!(agent.settings.borrow().kubeconfig.mode, 0o600);
 }
 

@@ -38,8 +38,6 @@ pub struct Sources {
 /// Warning for a mesh in ambient mode; the chart's notes have it as well.
 const AMBIENT: &str = "ambient.enabled is true, and this node agent serves sidecars only: pods of ambient mode start without redirection, past ztunnel";
 
-/// Warning for a server without admission policies; the chart's notes have it as well.
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct Installation {
     /// Values; `None` if no node agent is to be installed.

@@ -66,7 +66,8 @@ fn own_pods(right: Right, key: &str) -> Policy {
     if right == Right::Label {
         let message = "the node agent may label a pod, not change its status";
         validations.push(validation("object.status == oldObject.status", message));
-        variables.extend(["labels", "annotations", "finalizers"].into_iter().flat_map(before_and_after));
+        let of_pods = |kept: &&Kept| ["labels", "annotations", "finalizers"].contains(&kept.name);
+        variables.extend(KEPT.iter().filter(of_pods).flat_map(before_and_after));
         let kept = |one: &str, other: &str| {
             format!(
                 "variables.labels{one}.all(k, k == '{key}' || (k in variables.labels{other} && variables.labels{one}[k] == variables.labels{other}[k]))"
@@ -95,7 +96,7 @@ fn own_taint(name: &'static str, caller: Caller, key: &str) -> Policy {
         variable("wasCordoned", &cordoned("oldObject")),
         variable("isCordoned", &cordoned("object")),
     ];
-    variables.extend(KEPT.iter().flat_map(|kept| before_and_after(kept.name)));
+    variables.extend(KEPT.iter().flat_map(before_and_after));
     let mut validations = vec![
         validation("variables.before == variables.after", &format!("only the taint {key} may be changed")),
         validation(&same(&["labels", "annotations"]), "labels and annotations of nodes may not be changed"),
@@ -138,16 +139,10 @@ const KEPT: [Kept; 6] = [
 ];
 
 /// The two variables of a part.
-fn before_and_after(name: &str) -> Vec<Value> {
-    let kept = KEPT.iter().filter(|kept| kept.name == name);
-    let of = |object: &str, kept: &Kept| {
-        format!("has({object}.{path}) ? {object}.{path} : {}", kept.empty, path = kept.path)
-    };
-    kept.flat_map(|kept| {
-        [("Before", "oldObject"), ("After", "object")]
-            .map(|(when, object)| variable(&format!("{name}{when}"), &of(object, kept)))
-    })
-    .collect()
+fn before_and_after(Kept { name, path, empty }: &Kept) -> [Value; 2] {
+    let of = |object: &str| format!("has({object}.{path}) ? {object}.{path} : {empty}");
+    [("Before", "oldObject"), ("After", "object")]
+        .map(|(when, object)| variable(&format!("{name}{when}"), &of(object)))
 }
 
 /// Expression that parts are unchanged.

@@ -236,7 +236,7 @@ fn of_pod(values: &Values) -> Vec<(&'static str, &str)> {
     let chained = if values.chained { "true" } else { "false" };
     let mut settings =
         vec![("CHAINED_CNI_PLUGIN", chained), ("CNI_CONF_NAME", values.cni_conf_file_name.as_str())];
-    // Variables of a pod count before those of a ConfigMap: whoever may change that alone opens no credentials, and has nothing uninstalled.
+    // A pod's own variables count before those of its ConfigMap. So a change of the ConfigMap alone cannot open the credentials, skip TLS or uninstall.
     settings.push(("KUBECONFIG_MODE", &values.kubeconfig_mode));
     settings.extend([("SKIP_TLS_VERIFY", "false"), ("AMBIENT_DISABLE_SAFE_UPGRADE", "false")]);
     settings.push(("MILLRACE_NODE_BIN_DIR", &values.cni_bin_dir));

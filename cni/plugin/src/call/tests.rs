@@ -269,7 +269,48 @@ fn a_bad_annotation_fails_before_the_namespace_is_entered() {
     let (code, message) = outcome.error();
     assert_eq!(code, 999);
     assert!(message.contains("annotation value error for value redirectMode"), "{message}");
+    for way_out in ["sidecar.istio.io/interceptionMode is NONE", "interceptionModeNone=skip"] {
+        assert!(message.contains(way_out), "{message}");
+    }
     assert!(outcome.done.is_empty());
+}
+
+#[test]
+fn a_pod_without_interception_is_left_alone_where_the_node_says_so() {
+    for (mode, is_left_alone) in [("NONE", true), ("none", false)] {
+        let scene = Scene::new("ADD").with(|scene| {
+            scene.conf["millrace_interception_mode_none"] = "skip".into();
+            scene.agent = match mode {
+                "NONE" => || {
+                    found(|pod| {
+                        pod["metadata"]["annotations"]["sidecar.istio.io/interceptionMode"] = "NONE".into()
+                    })
+                },
+                _ => || {
+                    found(|pod| {
+                        pod["metadata"]["annotations"]["sidecar.istio.io/interceptionMode"] = "none".into()
+                    })
+                },
+            };
+        });
+        let outcome = scene.run();
+        assert_eq!(outcome.exit == Exit::Success, is_left_alone, "{mode}: {}", outcome.stdout);
+        assert_eq!(outcome.log.contains("no-interception"), is_left_alone, "{mode}: {}", outcome.log);
+        assert!(outcome.done.is_empty());
+    }
+}
+
+#[test]
+fn a_pod_that_the_runtime_says_was_never_injected_needs_neither_agent_nor_server() {
+    for command in ["ADD", "CHECK"] {
+        let scene = Scene::new(command).with(|scene| {
+            let annotations = json!({"kubernetes.io/config.source": "api"});
+            scene.conf["runtimeConfig"] = json!({"io.kubernetes.cri.pod-annotations": annotations});
+            scene.kubeconfig = false;
+        });
+        let outcome = scene.run();
+        assert_eq!((outcome.exit, outcome.heard.len(), outcome.requests), (Exit::Success, 0, 0), "{command}");
+    }
 }
 
 #[test]
